@@ -14,7 +14,7 @@ use crate::schema;
 /// Default strategy of a buffer: keep nodes running.
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
 
-/// How much room a CapacityBuffer keeps.
+/// Room that a CapacityBuffer keeps.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "autoscaling.x-k8s.io",
@@ -39,7 +39,7 @@ pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = cel(rules::BUFFER)))]
 pub struct CapacityBufferSpec {
-    /// How the room is kept.
+    /// Strategy by which the room is kept.
     #[serde(default = "default_strategy", skip_serializing_if = "Option::is_none")]
     pub provisioning_strategy: Option<String>,
     /// PodTemplate in the same namespace that says what one chunk of room looks like.
@@ -85,7 +85,7 @@ pub struct ScalableReference {
     pub name: String,
 }
 
-/// What is known of a CapacityBuffer.
+/// Observed state of a CapacityBuffer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityBufferStatus {

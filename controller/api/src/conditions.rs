@@ -11,8 +11,8 @@ pub mod nodepool {
     pub const NODE_CLASS_READY: &str = "NodeClassReady";
     /// Recently launched nodes have registered.
     pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
-    /// Consolidation commands save what they promise; while false, only empty nodes are consolidated. Absent as long as they always
-    /// did. Not part of Ready.
+    /// Consolidation commands save what they promise; while false, only empty nodes are consolidated. Absent as long as
+    /// they always did. Not part of Ready.
     pub const CONSOLIDATION_DELIVERS: &str = "ConsolidationDelivers";
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::schema;
 
-/// How Nodes are made that KWOK brings to life.
+/// Settings of Nodes that KWOK simulates.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "karpenter.kwok.sh",
@@ -30,13 +30,13 @@ use crate::schema;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct KwokNodeClassSpec {
-    /// How long a Node takes to appear after its launch, as Go writes durations, such as `1m30s`; absent is no time.
+    /// Time from the launch of a Node until it registers, as a Go duration such as `1m30s`; absent means at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub node_registration_delay: Option<Duration>,
 }
 
-/// What is known of a KWOKNodeClass.
+/// Observed state of a KWOKNodeClass.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct KwokNodeClassStatus {
     /// Judgements on the class.

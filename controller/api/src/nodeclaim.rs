@@ -12,7 +12,7 @@ use crate::requirement::{Requirement, claim_requirements};
 use crate::rules::{self, cel};
 use crate::schema;
 
-/// What a NodeClaim asks for. It cannot be changed.
+/// Desired state of a NodeClaim. Immutable.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "karpenter.sh",
@@ -44,10 +44,10 @@ pub struct NodeClaimSpec {
     /// Constraints on the labels of the node.
     #[schemars(schema_with = "claim_requirements")]
     pub requirements: Vec<Requirement>,
-    /// What the node must at least have for the pods that are meant for it.
+    /// Minimum resources of the node, for the pods that it is launched for.
     #[serde(default, skip_serializing_if = "ResourceRequests::is_empty")]
     pub resources: ResourceRequests,
-    /// Where the cloud's own settings stand.
+    /// Reference to the NodeClass with the settings of the cloud.
     pub node_class_ref: NodeClassReference,
     /// Taints of the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -90,7 +90,7 @@ pub struct NodeClassReference {
     pub name: String,
 }
 
-/// What became of a NodeClaim.
+/// Observed state of a NodeClaim.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimStatus {
@@ -103,11 +103,11 @@ pub struct NodeClaimStatus {
     /// Machine image that the instance was launched with.
     #[serde(default, rename = "imageID", skip_serializing_if = "Option::is_none")]
     pub image_id: Option<String>,
-    /// What the node has, as far as it can be known.
+    /// Estimated capacity of the node.
     #[serde(default, skip_serializing_if = "Quantities::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
     pub capacity: Quantities,
-    /// What pods may use of it, as far as it can be known.
+    /// Estimated part of the capacity that pods may use.
     #[serde(default, skip_serializing_if = "Quantities::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
     pub allocatable: Quantities,

@@ -29,7 +29,7 @@ pub use self::status::{
 
 use crate::rules::{self, cel};
 
-/// How EC2 instances are launched for a NodePool.
+/// Launch settings of EC2 instances for a NodePool.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "karpenter.k8s.aws",
@@ -66,7 +66,7 @@ pub struct Ec2NodeClassSpec {
     /// Placement group that instances are launched into.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_group_selector: Option<PlacementGroupSelector>,
-    /// Whether instances get a public IPv4 address; absent is what the subnet says.
+    /// Assigns a public IPv4 address to instances; absent means the setting of the subnet.
     #[serde(default, rename = "associatePublicIPAddress", skip_serializing_if = "Option::is_none")]
     pub associate_public_ip_address: Option<bool>,
     /// Number of address prefixes that the primary network interface gets.
@@ -76,7 +76,7 @@ pub struct Ec2NodeClassSpec {
     /// Machine images: the union of what the terms select, newest first.
     #[schemars(length(min = 1, max = 30), extend("x-kubernetes-validations" = cel(rules::AMI_TERMS)))]
     pub ami_selector_terms: Vec<AmiSelectorTerm>,
-    /// How the images start and what they need in their user data; absent is what the alias says.
+    /// Family of the images, which decides the format of user data; absent means that of the alias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ami_family: Option<AmiFamily>,
     /// User data that is merged with what the family needs.
@@ -102,7 +102,7 @@ pub struct Ec2NodeClassSpec {
     #[schemars(length(max = 50))]
     #[schemars(extend("x-kubernetes-validations" = cel(rules::BLOCK_DEVICES)))]
     pub block_device_mappings: Vec<BlockDeviceMapping>,
-    /// What becomes of the disks that some instance types have built in.
+    /// Policy for the local disks of an instance type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_store_policy: Option<InstanceStorePolicy>,
     /// Network interfaces of the instances; absent is one.
@@ -110,13 +110,13 @@ pub struct Ec2NodeClassSpec {
     #[schemars(length(max = 150))]
     #[schemars(extend("x-kubernetes-validations" = cel(rules::NETWORK_INTERFACES)))]
     pub network_interfaces: Vec<NetworkInterface>,
-    /// Whether instances send their metrics every minute.
+    /// Enables detailed monitoring: metrics of instances every minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detailed_monitoring: Option<bool>,
-    /// How instances reach their metadata service.
+    /// Access of instances to their metadata service.
     #[serde(default)]
     pub metadata_options: MetadataOptions,
-    /// How long idle connections are remembered. Only types on the Nitro hypervisor can do that.
+    /// Timeouts of idle tracked connections. Requires an instance type on the Nitro hypervisor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_tracking: Option<ConnectionTracking>,
     /// Handed to EC2 as it is.

@@ -53,7 +53,7 @@ pub struct NodeOverlaySpec {
     pub weight: Option<i32>,
 }
 
-/// What is known of a NodeOverlay.
+/// Observed state of a NodeOverlay.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NodeOverlayStatus {
     /// Judgements on the overlay.

@@ -16,7 +16,7 @@ use crate::requirement::{Requirement, pool_requirements};
 use crate::rules::{self, cel};
 use crate::{patterns, schema};
 
-/// What a NodePool asks for.
+/// Desired state of a NodePool.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "karpenter.sh",
@@ -40,7 +40,7 @@ use crate::{patterns, schema};
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = cel(rules::POOL)))]
 pub struct NodePoolSpec {
-    /// What each node looks like.
+    /// Template of the NodeClaims of the pool.
     pub template: NodeClaimTemplate,
     /// When and how fast nodes may be taken away.
     #[serde(default)]
@@ -60,7 +60,7 @@ pub struct NodePoolSpec {
     pub replicas: Option<i64>,
 }
 
-/// What a NodePool's NodeClaims look like.
+/// Template of NodeClaims.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimTemplate {
@@ -92,7 +92,7 @@ pub struct NodeClaimTemplateSpec {
     /// Constraints on the labels of the nodes, and with them on instance types, zones and capacity types.
     #[schemars(schema_with = "pool_requirements")]
     pub requirements: Vec<Requirement>,
-    /// Where the cloud's own settings stand.
+    /// Reference to the NodeClass with the settings of the cloud.
     #[schemars(schema_with = "pool_reference")]
     pub node_class_ref: NodeClassReference,
     /// Taints of the nodes.
@@ -117,13 +117,13 @@ pub struct NodeClaimTemplateSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// How long a node must have been without pod changes before it may be consolidated, or `Never`.
+    /// Time without pod changes after which a node may be consolidated, or `Never`.
     #[schemars(with = "String", regex(pattern = LIFETIME_PATTERN))]
     pub consolidate_after: Lifetime,
     /// Which nodes may be consolidated.
     #[serde(default)]
     pub consolidation_policy: ConsolidationPolicy,
-    /// How many nodes may be taken away at once. The smallest of those in force counts.
+    /// Limits on the number of nodes that are disrupted at once. The smallest of those in force counts.
     #[serde(default = "default_budgets")]
     #[schemars(length(max = 50))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic", "x-kubernetes-validations" = cel(rules::BUDGETS)))]
@@ -158,13 +158,13 @@ pub struct Budget {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = patterns::BUDGET_SCHEDULE))]
     pub schedule: Option<String>,
-    /// How long the budget stays in force after each hit of the schedule.
+    /// Time for which the budget is in force after each hit of the schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", regex(pattern = patterns::BUDGET_DURATION))]
     pub duration: Option<Span>,
 }
 
-/// Why a node is taken away voluntarily.
+/// Reason of a voluntary disruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum DisruptionReason {
     /// Its pods fit elsewhere, or on something cheaper.
@@ -184,7 +184,7 @@ pub enum BudgetNodes {
     Percent(u8),
 }
 
-/// What is known of a NodePool.
+/// Observed state of a NodePool.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolStatus {

@@ -9,7 +9,7 @@ use crate::patterns;
 use crate::rules::{self, cel};
 use crate::schema;
 
-/// How a [`Requirement`] compares the label with its values.
+/// Operator by which a [`Requirement`] compares the label with its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Operator {
     /// The label has one of the values.
@@ -39,7 +39,7 @@ pub struct Requirement {
     #[schemars(length(max = 316), regex(pattern = patterns::QUALIFIED_NAME))]
     #[schemars(extend("x-kubernetes-validations" = cel(rules::CLAIM_REQUIREMENT_KEY)))]
     pub key: String,
-    /// How the label is compared with the values.
+    /// Operator that compares the label with the values.
     pub operator: Operator,
     /// Values to compare with: at least one for In, exactly one whole number for Gt, Lt, Gte and Lte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

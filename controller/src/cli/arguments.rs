@@ -42,30 +42,32 @@ pub(crate) enum Command {
     Plan(PlanArguments),
     /// Decide which nodes go, why, and where their pods go
     ///
-    /// Nothing is written anywhere: these are the commands that the controller would issue now, in their order, and what
-    /// keeps each other managed node. Every command is checked by a validator that shares no code with the decision.
+    /// Nothing is written anywhere: these are the commands that the controller would issue now, in their order, and
+    /// what keeps each other managed node. Every command is checked by a validator that shares no code with the
+    /// decision.
     Disrupt(DisruptArguments),
     /// Say why one pod or one node is as it is
     ///
-    /// For a pod: why it is pending, or where it goes. For a node, planned or existing: what it holds, why it is the type
-    /// that it is, and, if it was launched from a NodePool, what keeps it or takes it away.
+    /// For a pod: why it is pending, or where it goes. For a node, planned or existing: what it holds, why it is the
+    /// type that it is, and, if it was launched from a NodePool, what keeps it or takes it away.
     Explain(ExplainArguments),
     /// Show each node: how far it has come, and what its agent says
     ///
-    /// Each NodeClaim with its Node, and each Node that no NodeClaim stands for; what needs somebody first. A node whose agent has
-    /// found what is wrong comes with the cause and the fix.
+    /// Each NodeClaim with its Node, and each Node that no NodeClaim stands for; what needs somebody first. A node
+    /// whose agent has found what is wrong comes with the cause and the fix.
     Nodes(NodesArguments),
     /// List what agents have found that keeps nodes from being any, also of nodes that are gone; of one, print its logs
     ///
-    /// The verdicts that stand at NodeClaims, the last of those that were given up for theirs, which the controller keeps with the
-    /// logs that their agents sent, and the NodeClasses with which nothing is launched for it.
+    /// The verdicts that stand at NodeClaims, the last of those that were given up for theirs, which the controller
+    /// keeps with the logs that their agents sent, and the NodeClasses with which nothing is launched for it.
     Verdicts(VerdictsArguments),
     /// Play a day of a cluster in virtual time, and say what it costs
     ///
-    /// An embedded cluster (a scheduler that places pods as kube-scheduler's default profile would, workload controllers,
-    /// kubelets) and an embedded cloud (latencies, capacity that runs out, spot interruptions, machines that never join) play
-    /// the workloads of the input; what decides is what runs live. Without a script, load rises over noon and falls in the
-    /// evening, and what may go wrong does, once each. Exit code 1 means that a rule was broken that must always hold.
+    /// An embedded cluster (a scheduler that places pods as kube-scheduler's default profile would, workload
+    /// controllers, kubelets) and an embedded cloud (latencies, capacity that runs out, spot interruptions, machines
+    /// that never join) play the workloads of the input; what decides is what runs live. Without a script, load rises
+    /// over noon and falls in the evening, and what may go wrong does, once each. Exit code 1 means that a rule was
+    /// broken that must always hold.
     Simulate(SimulateArguments),
     /// List the instance types in use, with capacity, overhead and prices
     ///
@@ -74,22 +76,22 @@ pub(crate) enum Command {
     Types(TypesArguments),
     /// Rewrite manifests of v1alpha5 and v1beta1 as v1
     ///
-    /// Provisioner, AWSNodeTemplate and Machine, and NodePool, EC2NodeClass and NodeClaim of v1beta1; every other object is
-    /// printed as it is. What v1 cannot say, or says otherwise, is noted on stderr. Exit code 1 means that v1 would refuse
-    /// an object until what is noted is mended.
+    /// Provisioner, AWSNodeTemplate and Machine, and NodePool, EC2NodeClass and NodeClaim of v1beta1; every other
+    /// object is printed as it is. What v1 cannot say, or says otherwise, is noted on stderr. Exit code 1 means that v1
+    /// would refuse an object until what is noted is mended.
     Convert(ConvertArguments),
     /// Run the controller
     ///
-    /// Follows the cluster, launches nodes for pods that wait, and takes nodes away that are deleted or not worth their price.
-    /// Several replicas may run: the one that holds the Lease writes. Options and variables of the environment are Karpenter's
-    /// where it has them.
+    /// Follows the cluster, launches nodes for pods that wait, and takes nodes away that are deleted or not worth their
+    /// price. Several replicas may run: the one that holds the Lease writes. Options and variables of the environment
+    /// are Karpenter's where it has them.
     Run(Box<RunArguments>),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArguments),
     /// Print the least that the controller must be allowed in AWS
     ///
-    /// As an IAM policy, made from the one table of the calls that the program makes. What is made carries the cluster's tags
-    /// from the first moment, and nothing without them may be changed or ended.
+    /// As an IAM policy, made from the one table of the calls that the program makes. What is made carries the
+    /// cluster's tags from the first moment, and nothing without them may be changed or ended.
     IamPolicy(IamPolicyArguments),
     /// Print the completion script of a shell
     Completions(CompletionsArguments),
@@ -123,8 +125,8 @@ pub(crate) struct DisruptArguments {
     pub(crate) first: bool,
     #[command(flatten)]
     pub(crate) price: MovePriceArguments,
-    /// Capacity that was refused lately, into which nothing is moved: `TYPE`, `TYPE/ZONE` or `TYPE/ZONE/CAPACITY-TYPE`, a
-    /// part that is `*` standing for any; or `@FILE` with one on each line; repeatable
+    /// Capacity that was refused lately, into which nothing is moved: `TYPE`, `TYPE/ZONE` or `TYPE/ZONE/CAPACITY-TYPE`,
+    /// a part that is `*` standing for any; or `@FILE` with one on each line; repeatable
     #[arg(long = "refused", value_name = "OFFERING")]
     pub(crate) refused: Vec<String>,
     #[command(flatten)]
@@ -152,19 +154,19 @@ pub(crate) struct PaybackArguments {
 /// `muster simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArguments {
-    /// Manifests of what there is when the day begins: a file, a directory, or `-` for stdin; YAML or JSON; repeatable. Nodes
-    /// and NodeClaims are left out: the day makes its own
+    /// Manifests of what there is when the day begins: a file, a directory, or `-` for stdin; YAML or JSON; repeatable.
+    /// Nodes and NodeClaims are left out: the day makes its own
     #[arg(short = 'f', long = "file", value_name = "PATH", required = true)]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) catalogue: CatalogueArguments,
     #[command(flatten)]
     pub(crate) packing: PackingArguments,
-    /// What happens, and when: a `Simulation` of muster.dev/v1; YAML or JSON, `-` for stdin [default: a day with a bit of
-    /// everything]
+    /// Script of the day: a `Simulation` of muster.dev/v1; YAML or JSON, `-` for stdin [default: a day with a bit
+    /// of everything]
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
-    /// What is not said by the script: how long each thing takes, which node is taken back
+    /// Seed of everything that the script leaves open: latencies, which node is reclaimed
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Print the script, be it the default one, and play nothing: a place to begin a script of your own
@@ -235,8 +237,8 @@ pub(crate) struct VerdictsArguments {
     /// A NodeClaim or a node: print all that is known of it, and its logs
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Manifests with NodeClaims, NodeClasses and the ConfigMaps that the controller keeps: a file, a directory, or `-` for stdin;
-    /// YAML or JSON; repeatable
+    /// Manifests with NodeClaims, NodeClasses and the ConfigMaps that the controller keeps: a file, a directory, or `-`
+    /// for stdin; YAML or JSON; repeatable
     #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present = "cluster")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
@@ -277,7 +279,7 @@ pub(crate) struct ConvertArguments {
     /// Manifests: a file, a directory, or `-` for stdin; YAML or JSON; repeatable
     #[arg(short = 'f', long = "file", value_name = "PATH", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// How to print the result: the objects, or a document with objects and notes
+    /// Format of the result: the objects, or a document with objects and notes
     #[arg(short = 'o', long = "output", value_enum, ignore_case = true, value_name = "FORMAT", default_value = "yaml")]
     pub(crate) output: ConversionFormat,
 }
@@ -294,7 +296,7 @@ pub(crate) enum ConversionFormat {
 /// `muster crds`.
 #[derive(Debug, Args)]
 pub(crate) struct CrdsArguments {
-    /// How to print them [default: table on a terminal, else yaml]
+    /// Format of the output [default: table on a terminal, else yaml]
     #[arg(short = 'o', long = "output", value_enum, ignore_case = true, value_name = "FORMAT")]
     pub(crate) output: Option<OutputFormat>,
 }
@@ -310,7 +312,8 @@ pub(crate) struct CompletionsArguments {
 /// Sources of the cluster and the instance types.
 #[derive(Debug, Args)]
 pub(crate) struct InputArguments {
-    /// Manifests: a file, a directory, or `-` for stdin; YAML or JSON; repeatable. With `--cluster`: on top of the cluster
+    /// Manifests: a file, a directory, or `-` for stdin; YAML or JSON; repeatable. With `--cluster`: on top of the
+    /// cluster
     #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present = "cluster")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
@@ -344,7 +347,8 @@ pub(crate) struct CatalogueArguments {
 /// Settings of packing.
 #[derive(Debug, Args)]
 pub(crate) struct PackingArguments {
-    /// Preferred zones, capacity types, spread, and anti-affinity between replicas: honoured within limits, or not at all
+    /// Preferred zones, capacity types, spread, and anti-affinity between replicas: honoured within limits, or not at
+    /// all
     #[arg(long, value_enum, ignore_case = true, value_name = "POLICY", default_value = "respect")]
     pub(crate) preference_policy: PreferencePolicy,
     /// A `minValues` that cannot be met: launch nothing, or lower it and say so on the node
@@ -361,7 +365,7 @@ pub(crate) struct PackingArguments {
 /// Output format of results.
 #[derive(Debug, Args)]
 pub(crate) struct OutputArguments {
-    /// How to print the result
+    /// Format of the result
     #[arg(
         short = 'o',
         long = "output",

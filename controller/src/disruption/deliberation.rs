@@ -85,7 +85,8 @@ impl Deliberation {
         self.left.extend(nodes.iter().cloned());
     }
 
-    /// Takes note of the commands of `decision`, which are begun at `now`: what they promise is compared with what comes of them.
+    /// Takes note of the commands of `decision`, which are begun at `now`: what they promise is compared with what
+    /// comes of them.
     pub fn note_begun(&mut self, estate: &Estate, decision: &Decision, now: Timestamp) {
         self.savings.note_begun(estate, decision, now);
     }

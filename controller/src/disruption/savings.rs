@@ -1,4 +1,5 @@
-//! Savings that consolidation promised for each NodePool, and what came of them. A pool whose commands do not deliver is left at rest.
+//! Savings that consolidation promised for each NodePool, and what came of them. A pool whose commands do not deliver
+//! is left at rest.
 //!
 //! ```text
 //!   commands of one pass ──► promised USD/h, the kinds of pods that they move, and how many of each kind there are
@@ -10,9 +11,9 @@
 //!   last three passes of a pool deliver less than half ──► Policy::rests_until: 10, 20, 40 min, 1 h
 //! ```
 //!
-//! The replay of kube-scheduler before a command is begun foresees most of what is bought again. This is for what it cannot know: another
-//! scheduler, other scores, a webhook that changes pods. Replacements that a command launches are part of what it promised, so they do
-//! not count against it.
+//! The replay of kube-scheduler before a command is begun foresees most of what is bought again. This is for what it
+//! cannot know: another scheduler, other scores, a webhook that changes pods. Replacements that a command launches are
+//! part of what it promised, so they do not count against it.
 //!
 //! This is memory, not state: after a restart three passes are judged anew.
 
@@ -52,7 +53,8 @@ struct Pass {
     moved: FxHashMap<Kind, usize>,
 }
 
-/// A hash of everything that decides where a pod may go. Pods that a controller creates in place of evicted ones have the same.
+/// A hash of everything that decides where a pod may go. Pods that a controller creates in place of evicted ones have
+/// the same.
 type Kind = u64;
 
 #[derive(Debug, Clone, Default)]
@@ -137,7 +139,7 @@ impl Savings {
         self.pools.get(pool)?.rest
     }
 
-    /// What each pool promised and delivered, by name.
+    /// Promised and delivered savings of each pool, by name.
     pub(super) fn delivered(&self) -> impl Iterator<Item = Delivered> {
         self.pools.iter().map(|(pool, account)| Delivered {
             pool: Arc::clone(pool),
@@ -156,8 +158,8 @@ impl Pass {
         self.promised.values().sum()
     }
 
-    /// USD per hour of nodes that were launched since for pods of the kinds that it moved. Pods beyond the number that there was then are
-    /// new load. A node that a later pass explains is not counted.
+    /// USD per hour of nodes that were launched since for pods of the kinds that it moved. Pods beyond the number that
+    /// there was then are new load. A node that a later pass explains is not counted.
     fn bought_again(&self, estate: &Estate, later: &VecDeque<Self>) -> f64 {
         let mut now: FxHashMap<Kind, usize> = self.moved.keys().map(|kind| (*kind, 0)).collect();
         count(estate, &mut now);

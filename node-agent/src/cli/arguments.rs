@@ -32,42 +32,44 @@ pub(crate) enum Command {
     /// Say what a node would do with this user data, before any node exists
     ///
     /// Follows the user data through every program that reads it on the node, and prints what is wrong with it and what
-    /// the kubelet will be told. Only what is given is judged; nothing is written and nothing is asked over the network.
-    /// Exit code 1 means that a node with it would not join, or join wrong.
+    /// the kubelet will be told. Only what is given is judged; nothing is written and nothing is asked over the
+    /// network. Exit code 1 means that a node with it would not join, or join wrong.
     Validate(ValidateArguments),
     /// Watch over this node from before its kubelet starts until it takes pods, and after
     ///
-    /// The service of the image (systemd's unit, or a Windows service): checks the node before its kubelet starts, runs the bootstrap or watches
-    /// the image's own, and names what is wrong. It ends when it is told to.
+    /// The service of the image (systemd's unit, or a Windows service): checks the node before its kubelet starts, runs
+    /// the bootstrap or watches the image's own, and names what is wrong. It ends when it is told to.
     Run(RunArguments),
     /// Say where this node stands: its stages with their times, and what is wrong
     ///
-    /// Prints the report of the service. Exit code 1 means that something is wrong which keeps the node from taking pods.
+    /// Prints the report of the service. Exit code 1 means that something is wrong which keeps the node from taking
+    /// pods.
     Status(StatusArguments),
     /// Install or take away the agent's service on Windows
     ///
-    /// On Windows only; on Linux the unit of the package does it. `install` sets the service up to start with the machine, before
-    /// the kubelet, as `muster-agent run` with the options that are given here; it does not start it. A service that is
-    /// installed is changed. `uninstall` stops it and takes it away. Both want the rights of an administrator.
+    /// On Windows only; on Linux the unit of the package does it. `install` sets the service up to start with the
+    /// machine, before the kubelet, as `muster-agent run` with the options that are given here; it does not start it. A
+    /// service that is installed is changed. `uninstall` stops it and takes it away. Both want the rights of an
+    /// administrator.
     Service(ServiceArguments),
     /// Ask the service whether the kubelet may start
     ///
-    /// For the kubelet's unit, right before the kubelet starts. Exit code 100 means that it must not. Whatever else goes wrong,
-    /// the exit code is 0: a node is not lost because its agent is.
+    /// For the kubelet's unit, right before the kubelet starts. Exit code 100 means that it must not. Whatever else
+    /// goes wrong, the exit code is 0: a node is not lost because its agent is.
     Gate(GateArguments),
 }
 
 /// `muster-agent service`.
 #[derive(Debug, Args)]
 pub(crate) struct ServiceArguments {
-    /// What to do
+    /// Command
     #[arg(value_enum, ignore_case = true, value_name = "ACTION")]
     pub(crate) action: ServiceAction,
     #[command(flatten)]
     pub(crate) run: RunArguments,
 }
 
-/// What to do with the service.
+/// Action on the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ServiceAction {
     /// Set it up
@@ -107,7 +109,7 @@ pub(crate) struct StatusArguments {
     /// The folder of the service
     #[arg(long, value_name = "FOLDER", default_value = RUN_FOLDER)]
     pub(crate) run_dir: PathBuf,
-    /// How to print the result
+    /// Format of the result
     #[arg(
         short = 'o',
         long = "output",
@@ -173,7 +175,7 @@ pub(crate) struct ValidateArguments {
     /// Touch nothing but the files named
     #[arg(long, conflicts_with = "image")]
     pub(crate) offline: bool,
-    /// How to print the result
+    /// Format of the result
     #[arg(
         short = 'o',
         long = "output",

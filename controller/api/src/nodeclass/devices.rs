@@ -16,7 +16,7 @@ pub struct BlockDeviceMapping {
     /// The EBS volume behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ebs: Option<BlockDevice>,
-    /// Whether the kubelet keeps its files and the images there, so that its size is the node's ephemeral storage.
+    /// Marks the volume that holds the kubelet's files and the images: its size is the node's ephemeral storage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub root_volume: bool,
 }
@@ -26,10 +26,10 @@ pub struct BlockDeviceMapping {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = cel(rules::BLOCK_DEVICE)))]
 pub struct BlockDevice {
-    /// Whether the volume goes when the instance does.
+    /// Deletes the volume with the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_on_termination: Option<bool>,
-    /// Whether the volume is encrypted.
+    /// Encrypts the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted: Option<bool>,
     /// Input and output operations per second.
@@ -77,7 +77,7 @@ pub enum VolumeType {
     Gp3,
 }
 
-/// What becomes of the disks that some instance types have built in.
+/// Policy for the local disks of an instance type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum InstanceStorePolicy {
     /// They become one striped disk for pods, the kubelet and images.

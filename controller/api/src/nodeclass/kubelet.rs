@@ -24,11 +24,11 @@ pub struct KubeletSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub pods_per_core: Option<i32>,
-    /// What is kept for the operating system.
+    /// Resources reserved for the operating system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "system_reserved")]
     pub system_reserved: BTreeMap<String, String>,
-    /// What is kept for the kubelet and the container runtime.
+    /// Resources reserved for the kubelet and the container runtime.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "kube_reserved")]
     pub kube_reserved: BTreeMap<String, String>,
@@ -55,7 +55,7 @@ pub struct KubeletSettings {
     #[serde(default, rename = "imageGCLowThresholdPercent", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub image_gc_low_threshold_percent: Option<i32>,
-    /// Whether CPU limits are enforced by quota.
+    /// Enforces CPU limits by CFS quota.
     #[serde(default, rename = "cpuCFSQuota", skip_serializing_if = "Option::is_none")]
     pub cpu_cfs_quota: Option<bool>,
 }

@@ -15,11 +15,11 @@ pub struct NetworkInterface {
     /// Its number on the card.
     #[schemars(range(min = 0))]
     pub device_index: i32,
-    /// What it can carry.
+    /// Type of the interface.
     pub interface_type: InterfaceType,
 }
 
-/// What a network interface can carry.
+/// Type of a network interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InterfaceType {
@@ -29,21 +29,21 @@ pub enum InterfaceType {
     EfaOnly,
 }
 
-/// How instances reach their metadata service.
+/// Access of instances to their metadata service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MetadataOptions {
-    /// Whether the service answers at all.
+    /// Enables the HTTP endpoint of the service.
     #[serde(default = "Toggle::enabled")]
     pub http_endpoint: Toggle,
-    /// Whether the service has an IPv6 address too.
+    /// Enables the IPv6 endpoint of the service.
     #[serde(default = "Toggle::disabled", rename = "httpProtocolIPv6")]
     pub http_protocol_ipv6: Toggle,
-    /// How many hops an answer may travel: with 1 it does not reach pods.
+    /// Maximum number of network hops of an answer: with 1 it does not reach pods.
     #[serde(default = "default_hop_limit")]
     #[schemars(range(min = 1, max = 64))]
     pub http_put_response_hop_limit: i64,
-    /// Whether a session token is required, which is version 2 of the service.
+    /// Use of session tokens: `required` is IMDSv2.
     #[serde(default)]
     pub http_tokens: TokenState,
 }
@@ -58,7 +58,7 @@ pub enum Toggle {
     Disabled,
 }
 
-/// Whether the metadata service requires a session token.
+/// Use of session tokens by the metadata service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenState {
@@ -69,7 +69,7 @@ pub enum TokenState {
     Optional,
 }
 
-/// How long idle connections are remembered, in seconds.
+/// Timeouts of idle tracked connections, in seconds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = cel(rules::CONNECTION_TRACKING)))]
@@ -92,7 +92,7 @@ pub struct ConnectionTracking {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CpuOptions {
-    /// Whether virtual machines may run on the instance. Only some types can do that.
+    /// Enables nested virtualization. Requires an instance type that supports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nested_virtualization: Option<Toggle>,
 }

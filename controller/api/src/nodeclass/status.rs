@@ -8,7 +8,7 @@ use super::selectors::InstanceMatchCriteria;
 use crate::requirement::Operator;
 use crate::{patterns, schema};
 
-/// What is known of an EC2NodeClass.
+/// Observed state of an EC2NodeClass.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ec2NodeClassStatus {
@@ -63,7 +63,7 @@ pub struct Ami {
     /// Name of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether its owner has deprecated it.
+    /// Set if its owner has deprecated it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deprecated: bool,
     /// Constraints on the labels of the nodes that it suits.
@@ -75,7 +75,7 @@ pub struct Ami {
 pub struct AmiRequirement {
     /// Label that is constrained.
     pub key: String,
-    /// How the label is compared with the values.
+    /// Operator that compares the label with the values.
     #[schemars(with = "String")]
     pub operator: Operator,
     /// Values to compare with.
@@ -104,13 +104,13 @@ pub struct CapacityReservation {
     #[serde(rename = "ownerID")]
     #[schemars(regex(pattern = patterns::ACCOUNT_ID))]
     pub owner_id: String,
-    /// What kind of reservation it is.
+    /// Type of the reservation.
     #[serde(default)]
     pub reservation_type: ReservationType,
-    /// Whether the owner may take the instances back.
+    /// True if the owner may reclaim the instances.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interruptible: bool,
-    /// Whether launches may still use it.
+    /// State of the reservation: only an active one can be launched into.
     #[serde(default)]
     pub state: ReservationState,
 }
@@ -126,7 +126,7 @@ pub enum ReservationType {
     CapacityBlock,
 }
 
-/// Whether launches may still use a capacity reservation.
+/// State of a capacity reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReservationState {

@@ -156,8 +156,8 @@ pub struct Policy {
     pub consolidation: Consolidation,
     /// Limits on unavailable nodes.
     pub budgets: Vec<NodeBudget>,
-    /// End of a rest, in which only empty nodes are consolidated: the last commands saved less than half of what they promised. `None`:
-    /// the pool does not rest, or that is not known, as on files.
+    /// End of a rest, in which only empty nodes are consolidated: the last commands saved less than half of what they
+    /// promised. `None`: the pool does not rest, or that is not known, as on files.
     pub rests_until: Option<Timestamp>,
 }
 

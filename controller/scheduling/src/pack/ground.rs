@@ -270,8 +270,8 @@ fn undominated(compiled: &Compiled<'_>) -> Vec<usize> {
     kept
 }
 
-/// Returns true if a node of `shape` takes at least as much of each limit of its pool as one of `other`, a shape of the same
-/// pool.
+/// Returns true if a node of `shape` takes at least as much of each limit of its pool as one of `other`, a shape of the
+/// same pool.
 fn takes_no_less(compiled: &Compiled<'_>, shape: usize, other: usize) -> bool {
     let pool = &compiled.problem.pools[compiled.shapes[shape].pool];
     let capacity =

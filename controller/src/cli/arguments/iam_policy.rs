@@ -19,13 +19,14 @@ pub(crate) struct IamPolicyArguments {
     /// The partition: `aws`, `aws-cn`, `aws-us-gov` [default: that of the region]
     #[arg(long, value_name = "NAME")]
     pub(crate) partition: Option<String>,
-    /// Name of the role of nodes, or its ARN; `*` stands for any text [default: KarpenterNodeRole- and the cluster's name]
+    /// Name of the role of nodes, or its ARN; `*` stands for any text [default: KarpenterNodeRole- and the cluster's
+    /// name]
     #[arg(long, value_name = "ROLE")]
     pub(crate) node_role: Option<String>,
-    /// What is used besides launching and ending instances; repeatable [default: all but console]
+    /// Features besides launching and terminating instances; repeatable [default: all but console]
     #[arg(long = "feature", value_enum, ignore_case = true, value_name = "FEATURE", value_delimiter = ',')]
     pub(crate) features: Vec<PolicyFeature>,
-    /// How to print it [default: table on a terminal, else json]
+    /// Format of the output [default: table on a terminal, else json]
     #[arg(short = 'o', long = "output", value_enum, ignore_case = true, value_name = "FORMAT")]
     pub(crate) output: Option<OutputFormat>,
 }

@@ -28,11 +28,11 @@ pub(crate) enum ReportFormat {
 /// `muster run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// Where nodes are launched
+    /// Cloud in which nodes are launched
     #[arg(long, env = "MUSTER_CLOUD", value_enum, ignore_case = true, value_name = "CLOUD", default_value = "aws")]
     pub(crate) cloud: CloudName,
-    /// Tell what would be done, and do nothing: beside Karpenter, with no Lease and no right but to read. The log goes to
-    /// stderr
+    /// Tell what would be done, and do nothing: beside Karpenter, with no Lease and no right but to read. The log goes
+    /// to stderr
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// With `--dry-run`: how it is told
@@ -55,30 +55,31 @@ pub(crate) struct RunArguments {
     /// EC2, with `--cloud aws`
     #[command(flatten)]
     pub(crate) ec2: Ec2Arguments,
-    /// How long pods are waited for after the last one that came, before all are decided together
+    /// Time without new pods after which all waiting pods are scheduled together
     #[arg(long, env = "BATCH_IDLE_DURATION", value_name = "DURATION", default_value = "1s")]
     pub(crate) batch_idle_duration: String,
-    /// How long at most
+    /// Maximum time from the first waiting pod until all are scheduled
     #[arg(long, env = "BATCH_MAX_DURATION", value_name = "DURATION", default_value = "10s")]
     pub(crate) batch_max_duration: String,
     /// Decide about a pod when its scheduler has marked it `Unschedulable`, and not before, as Karpenter does
     #[arg(long, env = "WAIT_FOR_UNSCHEDULABLE_MARK", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) wait_for_unschedulable_mark: bool,
-    /// Do not tell pods which coming node is meant for them (`status.nominatedNodeName`, from Kubernetes 1.35 on): their
-    /// scheduler spreads them in its own way, and what then fits nowhere is bought again
+    /// Do not tell pods which coming node is meant for them (`status.nominatedNodeName`, from Kubernetes 1.35 on):
+    /// their scheduler spreads them in its own way, and what then fits nowhere is bought again
     #[arg(long, env = "DISABLE_NOMINATIONS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) disable_nominations: bool,
     /// Launch no more nodes than this in any minute
     #[arg(long, env = "MAX_LAUNCHES_PER_MINUTE", value_name = "COUNT")]
     pub(crate) max_launches_per_minute: Option<u32>,
-    /// Launch nothing that would make all nodes together cost more than this, in USD per hour. Nodes that are being drained count
-    /// until they are gone, and those without a known price as the dearest that they may be
+    /// Launch nothing that would make all nodes together cost more than this, in USD per hour. Nodes that are being
+    /// drained count until they are gone, and those without a known price as the dearest that they may be
     #[arg(long, env = "MAX_HOURLY_PRICE", value_name = "USD")]
     pub(crate) max_hourly_price: Option<f64>,
-    /// What consolidation must save
+    /// Savings that consolidation must make
     #[command(flatten)]
     pub(crate) payback: PaybackArguments,
-    /// Preferred zones, capacity types, spread, and anti-affinity between replicas: honoured within limits, or not at all
+    /// Preferred zones, capacity types, spread, and anti-affinity between replicas: honoured within limits, or not at
+    /// all
     #[arg(
         long,
         env = "PREFERENCE_POLICY",
@@ -110,14 +111,14 @@ pub(crate) struct RunArguments {
     /// Requests at once after a rest
     #[arg(long, env = "KUBE_CLIENT_BURST", value_name = "COUNT", default_value = "300")]
     pub(crate) kube_client_burst: u32,
-    /// Where `/metrics` is served
+    /// Port of `/metrics`
     #[arg(long, env = "METRICS_PORT", value_name = "PORT", default_value = "8080")]
     pub(crate) metrics_port: u16,
-    /// Where `/healthz` and `/readyz` are served
+    /// Port of `/healthz` and `/readyz`
     #[arg(long, env = "HEALTH_PROBE_PORT", value_name = "PORT", default_value = "8081")]
     pub(crate) health_probe_port: u16,
-    /// With `--cloud aws`: where the agents of nodes are served, such as `9443`; without it nobody is, and nodes are judged by their
-    /// Node objects alone
+    /// With `--cloud aws`: where the agents of nodes are served, such as `9443`; without it nobody is, and nodes are
+    /// judged by their Node objects alone
     #[arg(long, env = "AGENT_PORT", value_name = "PORT", requires = "agent_address")]
     pub(crate) agent_port: Option<u16>,
     /// With `--agent-port`: where nodes reach it, such as a load balancer's name. It must work before kube-proxy does
@@ -126,8 +127,8 @@ pub(crate) struct RunArguments {
     /// With `--agent-port`: where `grpc.health.v1` and reflection are served, without TLS
     #[arg(long, env = "AGENT_HEALTH_PORT", value_name = "PORT", default_value = "8082")]
     pub(crate) agent_health_port: u16,
-    /// With `--agent-port`: certificates of instance identity documents beside those of AWS that are built in, for a region that is
-    /// newer than this program: PEM, each under a line `# <region>`
+    /// With `--agent-port`: certificates of instance identity documents beside those of AWS that are built in, for a
+    /// region that is newer than this program: PEM, each under a line `# <region>`
     #[arg(long, env = "AGENT_IDENTITY_CERTIFICATES", value_name = "FILE")]
     pub(crate) agent_identity_certificates: Option<PathBuf>,
     /// Write without holding the Lease: for a single replica
@@ -142,7 +143,7 @@ pub(crate) struct RunArguments {
     /// `debug`, `info`, `warn`, `error`, or directives such as `info,muster_controller::run=debug`
     #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
     pub(crate) log_level: String,
-    /// Where the log goes: `stdout` or `stderr`
+    /// Destination of the log: `stdout` or `stderr`
     #[arg(long, env = "LOG_OUTPUT_PATHS", value_name = "PATH", default_value = "stdout")]
     pub(crate) log_output_paths: String,
     /// Karpenter's; has no effect: errors go where the log goes
@@ -154,13 +155,13 @@ pub(crate) struct RunArguments {
     /// Karpenter's; has no effect
     #[arg(long, env = "KARPENTER_SERVICE", value_name = "NAME", default_value = "")]
     pub(crate) karpenter_service: String,
-    /// Karpenter's; has no effect: there is no garbage collector to limit
+    /// Karpenter's; has no effect: Muster has no garbage collector to limit
     #[arg(long, env = "MEMORY_LIMIT", value_name = "BYTES", default_value = "-1", allow_hyphen_values = true)]
     pub(crate) memory_limit: i64,
     /// Karpenter's; has no effect: one thread decides, and waiting costs none
     #[arg(long, env = "CPU_REQUESTS", value_name = "MILLICORES", default_value = "1000")]
     pub(crate) cpu_requests: u32,
-    /// Karpenter's; has no effect: there is no profile to serve
+    /// Karpenter's; has no effect: Muster serves no profile
     #[arg(long, env = "ENABLE_PROFILING", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_profiling: bool,
     /// Karpenter's; has no effect: replicas always follow the cluster before they lead
@@ -198,8 +199,8 @@ pub(crate) struct Ec2Arguments {
     /// With `--cloud aws`: do not try a launch out before the first one with a class
     #[arg(long, env = "DISABLE_DRY_RUN", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) disable_dry_run: bool,
-    /// With `--cloud aws`: how long images that were found are good for; whatever a class selects is looked up together, at the
-    /// shorter of the two intervals
+    /// With `--cloud aws`: how long images that were found are good for; whatever a class selects is looked up
+    /// together, at the shorter of the two intervals
     #[arg(long, env = "AMI_REFRESH_INTERVAL", value_name = "DURATION", default_value = "1m")]
     pub(crate) ami_refresh_interval: String,
     /// With `--cloud aws`: how long subnets that were found are good for

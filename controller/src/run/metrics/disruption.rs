@@ -92,7 +92,7 @@ impl Disruption {
         }
     }
 
-    /// What consolidation has promised and delivered.
+    /// Records promised and delivered savings of consolidation.
     pub(super) fn delivered(&self, all: impl Iterator<Item = Delivered>) {
         for Delivered { pool, promised, delivered, rest: _ } in all {
             let labels = [("nodepool", pool.to_string())];
