@@ -21,7 +21,7 @@ use prometheus_client::registry::Registry;
 use self::collect::{Process, Refused, Scene};
 use self::disruption::Disruption;
 use crate::agents::Boots;
-use crate::disruption::Home;
+use crate::disruption::{Delivered, Home};
 use crate::edge::{Fate, Pause, Witness};
 use crate::permissions::Permission;
 use crate::provision::Figures;

@@ -186,7 +186,7 @@ pub(super) fn custody(
             nominated_by: pods.iter().find(|pod| pod.nominated).map(|pod| Arc::clone(&pod.pod.name)),
             launched_for: launched_for(claim, node),
             keeps_until: None,
-            is_replacement: claim.meta.annotations.contains_key(REPLACES),
+            is_replacement: claim.meta.annotations.get(REPLACES).is_some(),
             occupants: pods.into_iter().map(|pod| pod.occupant).collect(),
         }));
     }
