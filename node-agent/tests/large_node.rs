@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use muster_agent::preflight::standing::{CredentialCheck, OwnNode};
+use muster_agent::preflight::credentials::{CredentialCheck, OwnNode};
 use muster_agent::probes::api::{self, ApiServer, NodeEvent};
 use muster_agent::probes::kubeconfig::{Kubeconfig, User};
 

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::edge::Fence;
-use crate::watch::{Health, Picture, ReplicaState as Known};
+use crate::watch::{Health, Picture, WatchState as Known};
 
 /// Interval between checks.
 const LOOK: Duration = Duration::from_secs(1);

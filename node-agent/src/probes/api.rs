@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::http::{Answer, Connection, Server, dial, tls};
 use super::kubeconfig::{Kubeconfig, Token, User};
 use super::{STEP, sts};
-use crate::preflight::standing::{CredentialCheck, OwnNode};
+use crate::preflight::credentials::{CredentialCheck, OwnNode};
 use crate::preflight::way::{TlsFault, Way};
 use crate::watch::node_object::NodeObject;
 

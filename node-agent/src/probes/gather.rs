@@ -18,9 +18,9 @@ use super::documents::{self, Documents};
 use super::kubeconfig::{Kubeconfig, Token};
 use super::{api, kubelet, machine, metadata, supervisor};
 use crate::preflight::Facts;
+use crate::preflight::credentials::CredentialCheck;
 use crate::preflight::identity::Metadata;
 use crate::preflight::proxy::Route;
-use crate::preflight::standing::CredentialCheck;
 use crate::preflight::way::{self, Way};
 
 /// Time that a good answer of the API server is cached.

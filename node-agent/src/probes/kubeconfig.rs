@@ -9,8 +9,8 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::PROGRAM;
+use crate::preflight::credentials::CredentialCheck;
 use crate::preflight::proxy::{self, Environment, Route};
-use crate::preflight::standing::CredentialCheck;
 
 /// The parts of a kubeconfig that kubelets use.
 #[derive(Debug, Clone, PartialEq, Eq)]

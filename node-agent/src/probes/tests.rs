@@ -12,8 +12,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::api;
 use super::kubeconfig::{Kubeconfig, User};
+use crate::preflight::credentials::{CredentialCheck, OwnNode};
 use crate::preflight::proxy::Environment;
-use crate::preflight::standing::{CredentialCheck, OwnNode};
 use crate::preflight::way::{TlsFault, Way};
 
 pub(crate) type Issuer = CertifiedIssuer<'static, KeyPair>;
