@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use kube::core::DynamicObject;
-use muster_controller::disruption::Tempo;
+use muster_controller::disruption::Timing;
 use muster_controller::edge::{Fate, Pause, WriteObserver};
 use muster_controller::provision::Lengths;
 use muster_controller::run::{CloudOptions, Options, RunError, run_with};
@@ -93,7 +93,7 @@ fn options() -> Options {
     Options {
         window: Lengths { idle: Duration::from_millis(100), max: Duration::from_secs(1) },
         // Every life asks anew.
-        tempo: Tempo {
+        timing: Timing {
             every: Duration::from_secs(1),
             validation: Duration::from_secs(1),
             settled: Duration::from_secs(3),
