@@ -1,7 +1,7 @@
 //! Kubernetes events, deduplicated.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::Request;
@@ -19,8 +19,8 @@ use crate::step::{Event, EventType};
 
 /// Time for which the same event is not published again: Karpenter's value.
 const SAME: Duration = Duration::from_secs(120);
-/// Maximum number of events remembered; beyond it the expired ones, or else all, are forgotten and may be published
-/// again.
+/// Maximum number of events remembered; beyond it the expired ones, or else the oldest, are forgotten and may be
+/// published again.
 const MOST: usize = 10_000;
 /// Timeout of publishing one event.
 const LONGEST: Duration = Duration::from_secs(2);
@@ -67,23 +67,35 @@ impl Recorder {
         Self { client, pace: Arc::new(pace), instance: instance.to_owned(), told: Arc::default() }
     }
 
-    /// Publishes an event, unless the same was published within the last two minutes.
+    /// Publishes an event, unless the same was published or refused within the last two minutes.
     pub(super) async fn publish(&self, event: &Event, now: Timestamp) -> Fate {
         let hash = hash_of(event);
-        if !self.told.lock().unwrap_or_else(PoisonError::into_inner).admits(event, hash, now) {
+        // Before it is sent, so that it is not sent twice at the same time.
+        if !self.told().admits(event, hash, now) {
             return Fate::Done;
         }
         let sent = async {
             self.pace.turn().await;
             self.send(event, hash, now).await
         };
-        match timeout(LONGEST, sent).await {
+        let fate = match timeout(LONGEST, sent).await {
             Ok(Ok(())) => Fate::Done,
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Fate::Gone,
-            Ok(Err(kube::Error::Api(status))) => Fate::Refused(status.message.clone()),
+            Ok(Err(kube::Error::Api(status))) => match status.code {
+                404 => Fate::Gone,
+                429 | 500.. => Fate::Unavailable(status.message.clone()),
+                _ => Fate::Refused(status.message.clone()),
+            },
             Ok(Err(error)) => Fate::Unavailable(root_cause(&error)),
             Err(_) => Fate::Unavailable("no answer in time".to_owned()),
+        };
+        if matches!(fate, Fate::Unavailable(_)) {
+            self.told().when.remove(&hash);
         }
+        fate
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn send(&self, event: &Event, hash: u64, now: Timestamp) -> kube::Result<()> {
@@ -140,7 +152,8 @@ impl RecentEvents {
             self.when.retain(|_, told| now < after(*told, SAME));
         }
         if self.when.len() >= MOST {
-            self.when.clear();
+            let oldest = self.when.iter().min_by_key(|(_, told)| **told).map(|(hash, _)| *hash);
+            oldest.and_then(|hash| self.when.remove(&hash));
         }
         self.when.insert(hash, now);
         true
@@ -211,6 +224,36 @@ mod tests {
         assert!(!told(&mut memory, &one, 119));
         assert!(told(&mut memory, &event("b", "FailedScheduling"), 119), "another pod");
         assert!(told(&mut memory, &one, 120));
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten_where_too_many_are_remembered() {
+        let mut memory = Told::default();
+        for number in 0..=MOST {
+            assert!(told(&mut memory, &event(&number.to_string(), "FailedScheduling"), i64::from(number > 0)));
+        }
+        assert!(!told(&mut memory, &event("1", "FailedScheduling"), 2));
+        assert!(told(&mut memory, &event("0", "FailedScheduling"), 2));
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_published_is_published_when_it_is_told_again() {
+        let codes = Arc::new(Mutex::new(vec![201_u16, 403, 503]));
+        let rest = Arc::clone(&codes);
+        let service = tower::service_fn(move |_: Request<kube::client::Body>| {
+            let code = rest.lock().unwrap().pop().unwrap();
+            let status = json!({"kind": "Status", "status": "Failure", "message": "words", "code": code});
+            let body = kube::client::Body::from(status.to_string().into_bytes());
+            std::future::ready(http::Response::builder().status(code).body(body))
+        });
+        let recorder = Recorder::new(Client::new(service, "default"), Pace::new(10, 10), "we");
+        let (one, other, now) = (event("a", "FailedScheduling"), event("b", "FailedScheduling"), Timestamp::UNIX_EPOCH);
+        assert_eq!(recorder.publish(&one, now).await, Fate::Unavailable("words".to_owned()));
+        assert_eq!(recorder.publish(&other, now).await, Fate::Refused("words".to_owned()));
+        assert_eq!(recorder.publish(&other, now).await, Fate::Done, "it would be refused again");
+        assert_eq!(recorder.publish(&one, now).await, Fate::Done);
+        assert!(codes.lock().unwrap().is_empty(), "it was sent");
+        assert_eq!(recorder.publish(&one, now).await, Fate::Done, "it is not sent again");
     }
 
     #[test]

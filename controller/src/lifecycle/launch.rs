@@ -23,7 +23,7 @@ use muster_cloud::{LaunchError, LaunchRequest, LaunchToken, Launched, after, fir
 
 use super::breaker::{self, Breaker};
 use super::conditions::{Draft, Status, condition, is_true};
-use super::liveness::launch_deadline;
+use super::liveness::{is_delay, launch_deadline};
 use super::seen::{Readiness, Seen};
 use crate::step::{Call, EventType, MetaChange, Step, Write};
 
@@ -51,9 +51,7 @@ pub(super) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
         Readiness::Unknown | Readiness::Ready => {}
     }
     if let Some((reason, message)) = obstacle(seen, now) {
-        let mut draft = Draft::of(seen, now);
-        draft.set(nodeclaim::LAUNCHED, Status::Unknown, reason, &message);
-        return Step::act(draft.write());
+        return Step::act(not_launched(seen, reason, &message, now).write());
     }
     if launch_deadline(seen).is_some_and(|deadline| deadline <= now) {
         return Step::rest();
@@ -192,8 +190,7 @@ fn launched_as(seen: &Seen<'_>, launched: &Launched, now: Timestamp) -> Step {
 fn failed(seen: &Seen<'_>, failed: &LaunchError, attempt: u32, now: Timestamp) -> Step {
     let error = &failed.error;
     if let Some(turn) = error.turn() {
-        let mut draft = Draft::of(seen, now);
-        draft.set(nodeclaim::LAUNCHED, Status::Unknown, error.reason(), &error.to_string());
+        let draft = not_launched(seen, error.reason(), &error.to_string(), now);
         return Step::act(draft.write()).or_sooner(Some(after(now, turn)));
     }
     let reaction = error.reaction();
@@ -209,8 +206,7 @@ fn failed(seen: &Seen<'_>, failed: &LaunchError, attempt: u32, now: Timestamp) -
         change.without_annotation(annotations::LAUNCH_NOT_BEFORE)
     };
     let change = change.against(&seen.claim.metadata);
-    let mut draft = Draft::of(seen, now);
-    draft.set(nodeclaim::LAUNCHED, Status::Unknown, error.reason(), &error.to_string());
+    let draft = not_launched(seen, error.reason(), &error.to_string(), now);
     if draft.turns(nodeclaim::LAUNCHED) {
         writes.push(seen.event(EventType::Warning, events::LAUNCH_FAILED, error.to_string()));
     }
@@ -219,4 +215,15 @@ fn failed(seen: &Seen<'_>, failed: &LaunchError, attempt: u32, now: Timestamp) -
     }
     writes.extend(draft.write());
     Step::act(writes)
+}
+
+/// Returns a draft with the reason why the claim has no instance yet.
+fn not_launched<'a>(seen: &'a Seen<'a>, reason: &str, message: &str, now: Timestamp) -> Draft<'a> {
+    let mut draft = Draft::of(seen, now);
+    // The launch timeout begins at the last transition. A delay by rate limits does not count, so its end is one.
+    if condition(seen.claim, nodeclaim::LAUNCHED).is_some_and(|before| is_delay(&before.reason)) && !is_delay(reason) {
+        draft.fields().conditions.retain(|one| one.type_ != nodeclaim::LAUNCHED);
+    }
+    draft.set(nodeclaim::LAUNCHED, Status::Unknown, reason, message);
+    draft
 }

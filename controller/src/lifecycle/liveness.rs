@@ -61,14 +61,16 @@ pub(super) fn liveness(seen: &Seen<'_>, now: Timestamp) -> Step {
 
 /// Returns the deadline of the launch; `None` before the first try: among a thousand claims the last ones wait for
 /// their turn, which is not a failure. The same holds for claims delayed by the cloud's rate limits: a new claim would
-/// queue behind the others. A blocked launch (pause, breaker) times out like a failing one, so that its pods can use
-/// other pools.
+/// queue behind the others. The first result after such a delay counts as the first try. A blocked launch (pause,
+/// breaker) times out like a failing one, so that its pods can use other pools.
 pub(super) fn launch_deadline(seen: &Seen<'_>) -> Option<Timestamp> {
     let tried = condition(seen.claim, nodeclaim::LAUNCHED)?;
-    if [reason::REQUEST_LIMIT_EXCEEDED, reason::REQUEST_QUEUED].contains(&tried.reason.as_str()) {
-        return None;
-    }
-    Some(after(tried.last_transition_time.0, LAUNCH_TIMEOUT))
+    (!is_delay(&tried.reason)).then(|| after(tried.last_transition_time.0, LAUNCH_TIMEOUT))
+}
+
+/// Returns true if the reason of `Launched` is a delay by the cloud's rate limits.
+pub(super) fn is_delay(reason: &str) -> bool {
+    [reason::REQUEST_LIMIT_EXCEEDED, reason::REQUEST_QUEUED].contains(&reason)
 }
 
 /// Returns the timeout in the annotation of the NodePool, if it is valid. Nodes launched by another program have no

@@ -47,6 +47,8 @@ pub(super) struct Fruitless {
     young: BTreeMap<String, Young>,
     /// Times at which a pod of the set was last bound as planned, for sets of the last minutes.
     bound: BTreeMap<Arc<str>, Timestamp>,
+    /// Number of times that all records were forgotten.
+    resets: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,8 +202,13 @@ impl Fruitless {
         self.young.keys().cloned().collect()
     }
 
-    /// Adds the observations of `other`.
+    /// Adds the observations of `other`, from which this record was copied earlier. If `other` was reset since, so is
+    /// this one: its evidence is older than the change.
     pub(super) fn add_observed(&mut self, other: &Self) {
+        if self.resets != other.resets {
+            self.clone_from(other);
+            return;
+        }
         for (claim, young) in &mut self.young {
             if let Some(known) = other.young.get(claim) {
                 young.was_launched |= known.was_launched;
@@ -225,7 +232,7 @@ impl Fruitless {
 
     /// Forgets all records, after a change that may make launches succeed.
     pub(super) fn forget_all(&mut self) {
-        *self = Self::default();
+        *self = Self { resets: self.resets.wrapping_add(1), ..Self::default() };
     }
 
     /// Returns the launches allowed for `set` now.
@@ -274,6 +281,7 @@ impl Launches {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::Plan;
     use super::*;
 
     fn at(seconds: i64) -> Timestamp {
@@ -324,6 +332,23 @@ mod tests {
         fruitless.note_launched("later", BTreeSet::from([Arc::clone(&set)]), at(70));
         fruitless.note_unused(&set, "later", at(120));
         assert_eq!(fruitless.allowed(&set, at(120)), Allowed::One);
+    }
+
+    #[test]
+    fn what_is_forgotten_during_a_round_stays_forgotten_after_it() {
+        let (mut plan, set) = (Plan::default(), Arc::from("shop/ReplicaSet/web"));
+        let note = |plan: &mut Plan, second: i64| {
+            ["a", "b", "c"].iter().for_each(|claim| plan.fruitless.note_unused(&set, claim, at(second)));
+        };
+        note(&mut plan, 0);
+        let decided = plan.clone();
+        plan.forget_fruitless();
+        plan.succeed(decided);
+        assert_eq!(plan.held_sets(at(0)), 0);
+        let mut decided = plan.clone();
+        note(&mut decided, 10);
+        plan.succeed(decided);
+        assert_eq!(plan.held_sets(at(10)), 1, "the next round starts after the change");
     }
 
     #[test]

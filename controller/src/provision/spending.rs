@@ -24,8 +24,8 @@ pub fn spent(problem: &Problem, claims: &[Claimed<'_>]) -> Spent {
 /// Prices of claims, according to a problem.
 struct Prices<'p> {
     problem: &'p Problem,
-    /// Maximum price of a node, by pool, computed on demand.
-    dearest: Vec<OnceCell<f64>>,
+    /// Maximum price of a node, by pool, computed on demand; `None` if nothing that the pool may launch has a price.
+    dearest: Vec<OnceCell<Option<f64>>>,
 }
 
 impl<'p> Prices<'p> {
@@ -35,15 +35,15 @@ impl<'p> Prices<'p> {
 
     /// Returns the price of a claim in USD per hour: that of its instance, or before the launch that of its cheapest
     /// candidate. Without such a price it is the maximum price of its instance type, and for an unknown type the
-    /// maximum price of its pool. It is never taken as zero, which would bypass a cap.
+    /// maximum price of its pool, or else of all pools. It is not taken as zero while any price is known: that would
+    /// bypass a cap.
     fn price(&self, one: &Claimed<'_>) -> f64 {
         let name = label(one, labels::NODEPOOL);
         let pool = self.problem.pools.iter().position(|pool| Some(&*pool.name) == name);
         let known = pool.and_then(|pool| cheapest(self.catalogue(pool), one));
-        known.or_else(|| self.of_its_type(one)).unwrap_or_else(|| match pool {
-            Some(pool) => self.dearest_of(pool),
-            // Its pool has been deleted: take the maximum of all pools.
-            None => (0..self.problem.pools.len()).map(|pool| self.dearest_of(pool)).fold(0.0, f64::max),
+        known.or_else(|| self.of_its_type(one)).or_else(|| self.dearest_of(pool?)).unwrap_or_else(|| {
+            // Its pool has been deleted, or its class does not offer anything at present.
+            (0..self.problem.pools.len()).filter_map(|pool| self.dearest_of(pool)).fold(0.0, f64::max)
         })
     }
 
@@ -58,11 +58,11 @@ impl<'p> Prices<'p> {
         prices(types.filter(|one| &*one.name == name)).max_by(f64::total_cmp)
     }
 
-    fn dearest_of(&self, pool: usize) -> f64 {
+    fn dearest_of(&self, pool: usize) -> Option<f64> {
         *self.dearest[pool].get_or_init(|| {
             let NodePool { requirements, .. } = &self.problem.pools[pool];
             let types = self.catalogue(pool).types().iter().filter(|one| one.requirements.intersects(requirements));
-            prices(types).fold(0.0, f64::max)
+            prices(types).max_by(f64::total_cmp)
         })
     }
 }
@@ -112,6 +112,10 @@ mod tests {
         lean["spec"]["template"]["spec"]["requirements"] =
             json!([{"key": labels::INSTANCE_CPU, "operator": "In", "values": ["2"]}]);
         cluster.add(lean);
+        let mut void = pool("void");
+        void["spec"]["template"]["spec"]["requirements"] =
+            json!([{"key": labels::INSTANCE_TYPE, "operator": "In", "values": ["m99.metal"]}]);
+        cluster.add(void);
         let mut metadata = json!({"name": "general-a", "labels": {labels::NODEPOOL: "general"}});
         metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         for (key, value) in labels {
@@ -158,5 +162,7 @@ mod tests {
         assert_eq!(price(&[(kind, "m99.metal"), (labels::NODEPOOL, "gone")], &[], none()), 0.19);
         assert_eq!(price(&[(kind, "large"), (labels::NODEPOOL, "gone")], &[], none()), 0.19);
         assert_eq!(price(&[], &[(kind, "m99.metal")], none()), 0.19);
+        // Its pool cannot launch anything.
+        assert_eq!(price(&[(kind, "m99.metal"), (labels::NODEPOOL, "void")], &[], none()), 0.19);
     }
 }

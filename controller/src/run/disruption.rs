@@ -202,7 +202,7 @@ pub(super) async fn open<P: Provider>(context: Arc<LeaderContext<P>>, openings: 
             let end = context.edge.carry_out(step, &mut held, &mut Answers::default()).await;
             context.memory().note_written(&held, now());
             match end {
-                End::Done => context.metrics.opened(step),
+                End::Done => context.metrics.opened(step, &homes),
                 End::Stale => tracing::info!(cause = cause.name(), "a node has changed since it was decided about"),
                 End::Failed(why) => tracing::warn!(cause = cause.name(), why, "a disruption was not begun to its end"),
                 End::Fenced => return,

@@ -35,6 +35,7 @@ type Labels<const N: usize> = [(&'static str, String); N];
 #[derive(Clone)]
 pub(super) struct Metrics {
     registry: Arc<Registry>,
+    picture: Picture,
     claims_created: Family<Labels<3>, Counter>,
     claims_disrupted: Family<Labels<2>, Counter>,
     writes: Family<Labels<2>, Counter>,
@@ -114,6 +115,7 @@ impl Metrics {
         registry.register_collector(Box::new(Refused(refusals_of_agents.clone())));
         Self {
             registry: Arc::new(registry),
+            picture: picture.clone(),
             claims_created,
             claims_disrupted,
             writes,
@@ -173,9 +175,9 @@ impl Metrics {
         self.disruption.delivered(delivered);
     }
 
-    /// Records that this step has begun a command.
-    pub(super) fn opened(&self, step: &Step) {
-        self.disruption.opened(step);
+    /// Records that this step has begun a command on some of `homes`.
+    pub(super) fn opened(&self, step: &Step, homes: &[Home]) {
+        self.disruption.opened(step, homes.iter().map(|home| &home.claim));
     }
 
     /// Records that this step has advanced a command.
@@ -223,7 +225,8 @@ impl WriteObserver for Metrics {
                 self.claims_created.get_or_create(&labels).inc();
             }
             (Write::DeleteClaim { cause, name, .. }, Fate::Done) => {
-                let labels = [("reason", (*cause).to_owned()), ("nodepool", pool_of(name).to_owned())];
+                let nodepool = pool_of(name, self.picture.glance().claim(name));
+                let labels = [("reason", (*cause).to_owned()), ("nodepool", nodepool)];
                 self.claims_disrupted.get_or_create(&labels).inc();
             }
             _ => {}
@@ -238,7 +241,24 @@ impl WriteObserver for Metrics {
     }
 }
 
-/// Returns the NodePool of a claim, the prefix of the claim's name.
-fn pool_of(claim: &str) -> &str {
-    claim.rsplit_once('-').map_or(claim, |(pool, _)| pool)
+/// Returns the NodePool of the claim of this name. If the claim is not known any more, it is the prefix of the name,
+/// which is incomplete for a long name of a NodePool.
+fn pool_of(name: &str, claim: Option<&NodeClaim>) -> String {
+    let said = claim.map(|claim| label(claim, labels::NODEPOOL)).filter(|pool| !pool.is_empty());
+    said.unwrap_or_else(|| name.rsplit_once('-').map_or(name, |(pool, _)| pool).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nodepool_with_a_long_name_is_named_in_full() {
+        let pool = "p".repeat(60);
+        let name = crate::provision::name(&pool, ["uid"]);
+        let mut claim = NodeClaim::default();
+        claim.metadata.labels = Some([(labels::NODEPOOL.to_owned(), pool.clone())].into());
+        assert_eq!(pool_of(&name, Some(&claim)), pool);
+        assert_eq!(pool_of("general-a1", None), "general", "it has gone already");
+    }
 }

@@ -54,7 +54,11 @@ impl Cluster {
             }
             Kind::VolumeAttachment => return self.forget_attachment(path, changed),
             Kind::ResourceSlice => return self.forget_slice(path, changed),
-            Kind::Namespace => self.namespaces.remove(path).is_some(),
+            Kind::Namespace => {
+                let gone = self.namespaces.remove(path);
+                self.touch_paused(gone.as_ref().and_then(pause_of), None, changed);
+                gone.is_some()
+            }
             Kind::PersistentVolumeClaim => self.volume_claims.remove(path).is_some(),
             Kind::PersistentVolume => self.volumes.remove(path).is_some(),
             Kind::DaemonSet => self.daemon_sets.remove(path).is_some(),
@@ -378,15 +382,21 @@ impl Cluster {
         }
     }
 
-    /// Stores a namespace. A change of its pause annotation affects all claims.
     fn keep_namespace(&mut self, name: Arc<str>, meta: Meta, changed: &mut Changed) -> bool {
-        let pause = |meta: &Meta| meta.annotations.get(muster_api::annotations::PAUSE).cloned();
-        let before = self.namespaces.get(&name).and_then(pause);
-        if before != pause(&meta) {
-            changed.claims.extend(self.claims.keys().cloned());
-        }
+        self.touch_paused(self.namespaces.get(&name).and_then(pause_of), pause_of(&meta), changed);
         put(&mut self.namespaces, name, meta)
     }
+
+    /// Adds all claims if the pause annotation of a namespace has changed.
+    fn touch_paused(&self, before: Option<&Arc<str>>, after: Option<&Arc<str>>, changed: &mut Changed) {
+        if before != after {
+            changed.claims.extend(self.claims.keys().cloned());
+        }
+    }
+}
+
+fn pause_of(namespace: &Meta) -> Option<&Arc<str>> {
+    namespace.annotations.get(muster_api::annotations::PAUSE)
 }
 
 /// Stores an object. Returns true if it is new or changed.

@@ -38,7 +38,7 @@ pub(super) fn drain(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Ti
     if !forced.is_empty() {
         return Some(Step::act(forced));
     }
-    let waiting: Vec<&Resident> = residents.into_iter().filter(|one| must_leave(one, now)).collect();
+    let waiting: Vec<&Resident> = residents.iter().copied().filter(|one| must_leave(one, now)).collect();
     let Some(tier) = waiting.iter().map(|one| tier(one)).min() else {
         let earliest = after(started, SHORTEST_DRAIN);
         if now >= earliest {
@@ -62,7 +62,7 @@ pub(super) fn drain(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Ti
     let message = blocked(&ours, seen, now).map_or_else(|| "Draining".to_owned(), |why| format!("Draining: {why}"));
     let is_news = seen_message(seen) != Some(message.as_str()) && message != "Draining";
     draft.set(nodeclaim::DRAINED, Status::Unknown, reason::DRAINING, &message);
-    let mut step = Step::until(next_look(&ours, seen, started, now)).or_sooner(settled);
+    let mut step = Step::until(next_look(&ours, &residents, seen, started, now)).or_sooner(settled);
     if is_news {
         step.writes.push(seen.event(EventType::Warning, events::FAILED_DRAINING, message));
     }
@@ -102,10 +102,7 @@ fn tier(pod: &Resident) -> u8 {
 /// time, regardless of budgets, tiers and annotations.
 fn end_by_force(seen: &Seen<'_>, residents: &[&Resident], now: Timestamp) -> Vec<Write> {
     let Some(deadline) = deadline(seen) else { return Vec::new() };
-    let is_due = |pod: &&&Resident| {
-        let ends_in_time = pod.deleted_at.is_some_and(|end| end <= after(deadline, Duration::from_secs(1)));
-        !pod.is_mirror && !pod.is_terminal && !ends_in_time && after(now, pod.grace) >= deadline
-    };
+    let is_due = |pod: &&&Resident| ends_late(pod, deadline) && after(now, pod.grace) >= deadline;
     let end = |pod: &&Resident| {
         let left = Duration::try_from(deadline.duration_since(now)).unwrap_or_default();
         let grace = left.max(Duration::from_secs(1));
@@ -114,6 +111,12 @@ fn end_by_force(seen: &Seen<'_>, residents: &[&Resident], now: Timestamp) -> Vec
         [Write::Event(event), Write::DeletePod { pod: pod.pod.clone(), grace }]
     };
     residents.iter().filter(is_due).flat_map(end).collect()
+}
+
+/// Returns true if the pod will be on the node after the deadline unless it is deleted by force.
+fn ends_late(pod: &Resident, deadline: Timestamp) -> bool {
+    let ends_in_time = pod.deleted_at.is_some_and(|end| end <= after(deadline, Duration::from_secs(1)));
+    !pod.is_mirror && !pod.is_terminal && !ends_in_time
 }
 
 /// Returns the reasons why pods of the tier stay: budgets, annotations, errors.
@@ -147,8 +150,15 @@ fn blocked(tier: &[&&Resident], seen: &Seen<'_>, now: Timestamp) -> Option<Strin
     (!all.is_empty()).then_some(text)
 }
 
-/// Returns the next time at which the state changes without an event.
-fn next_look(tier: &[&&Resident], seen: &Seen<'_>, started: Timestamp, now: Timestamp) -> Timestamp {
+/// Returns the next time at which the state changes without an event. Pods of all tiers may be deleted by force, those
+/// with the longest grace periods first.
+fn next_look(
+    tier: &[&&Resident],
+    residents: &[&Resident],
+    seen: &Seen<'_>,
+    started: Timestamp,
+    now: Timestamp,
+) -> Timestamp {
     let lasted = Duration::try_from(now.duration_since(started)).unwrap_or_default();
     let again = after(now, lasted.clamp(WAIT.0, WAIT.1));
     let is_refused = tier.iter().any(|pod| pod.deleted_at.is_none() && !pod.hold.is_on(now));
@@ -157,9 +167,10 @@ fn next_look(tier: &[&&Resident], seen: &Seen<'_>, started: Timestamp, now: Time
         crate::lifecycle::Hold::Until(end) if end > now => Some(end),
         _ => None,
     });
-    let force = deadline(seen)
-        .into_iter()
-        .flat_map(|end| tier.iter().map(move |pod| end.checked_sub(pod.grace).unwrap_or(Timestamp::MIN)));
+    let force = deadline(seen).into_iter().flat_map(|end| {
+        let late = residents.iter().filter(move |pod| ends_late(pod, end));
+        late.map(move |pod| end.checked_sub(pod.grace).unwrap_or(Timestamp::MIN))
+    });
     let moments = stuck.chain(holds).chain(force).filter(|moment| *moment > now);
     moments.chain(is_refused.then_some(again)).min().unwrap_or_else(|| after(now, WAIT.1))
 }

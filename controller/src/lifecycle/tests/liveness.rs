@@ -4,15 +4,23 @@ use std::time::Duration;
 
 use muster_api::conditions::nodeclaim;
 use muster_api::{Lifetime, annotations};
-use muster_cloud::{CloudError, InstanceState};
+use muster_cloud::{CloudError, InstanceState, LaunchError};
 
 use super::check;
-use super::fixture::{ID, at, instance};
+use super::fixture::{Fixture, ID, at, instance};
 use crate::lifecycle::Listing;
 use crate::lifecycle::conditions::Status;
 use crate::lifecycle::pause::Pause;
 
 const NOT_FOUND: &str = "Node not registered with cluster";
+
+/// A claim that waited for its turn, and was tried at second 400 without success.
+fn tried_late(it: &mut Fixture) {
+    it.judge(nodeclaim::LAUNCHED, Status::Unknown, "RequestQueued", "waits for its turn", 0);
+    it.answers.launch = Some(Err(LaunchError::of_request(CloudError::Transient { message: "reset".to_owned() })));
+    it.decided(400);
+    it.answers.launch = None;
+}
 
 #[test]
 fn timeouts() {
@@ -38,6 +46,22 @@ fn timeouts() {
             |it| it.judge(nodeclaim::LAUNCHED, Status::Unknown, "RequestLimitExceeded", "too many calls", 0),
             100_000,
             &["launch uid-x.1 as a/eu-west-1a/spot"],
+        ),
+        (
+            "After such a wait, a launch has its five minutes from the first try.",
+            tried_late,
+            699,
+            &["launch uid-x.1 as a/eu-west-1a/spot"],
+        ),
+        (
+            "Then it is late like any other.",
+            tried_late,
+            700,
+            &[
+                "event LaunchTimeout about x: not launched within 5m; last: InternalError: reset",
+                "status: Launched=False LaunchTimeout: not launched within 5m; last: InternalError: reset",
+                "delete claim x: launch_timeout",
+            ],
         ),
         (
             "Registration has 15 minutes from the launch.",

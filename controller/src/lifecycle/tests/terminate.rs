@@ -7,7 +7,7 @@ use muster_cloud::{CloudError, InstanceState};
 use super::check;
 use super::fixture::{Fixture, ID, at, instance, resident};
 use crate::lifecycle::conditions::Status;
-use crate::lifecycle::{Attachment, Eviction, Hold};
+use crate::lifecycle::{Attachment, Eviction, Hold, Resident};
 
 /// Two tiers of pods, each with a daemon.
 fn pods(it: &mut Fixture) {
@@ -15,7 +15,7 @@ fn pods(it: &mut Fixture) {
     for (name, is_critical, is_daemon) in
         [("web", false, false), ("log", false, true), ("dns", true, false), ("proxy", true, true)]
     {
-        it.residents.push(crate::lifecycle::Resident { is_critical, is_daemon, ..resident(name) });
+        it.residents.push(Resident { is_critical, is_daemon, ..resident(name) });
     }
 }
 
@@ -232,6 +232,16 @@ fn the_grace_period() {
                 "event Disrupted about web: ended because the termination grace period of NodeClaim `x` is over",
                 "delete pod web within 1 s",
             ],
+        ),
+        (
+            "Pods of later tiers are looked at as well: the one that takes longest to end is the first.",
+            |it| {
+                limited(it);
+                let critical = Resident { is_critical: true, grace: Duration::from_secs(60), ..resident("dns") };
+                it.residents.push(critical);
+            },
+            1139,
+            &["look again at 1140"],
         ),
         (
             "A pod that ends in time anyway is left to it.",

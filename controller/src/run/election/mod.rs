@@ -80,22 +80,22 @@ impl Candidate {
     async fn campaign(&mut self, gate: &Gate) {
         loop {
             match self.take().await {
-                Ok(true) => {
+                Ok(Some(asked)) => {
                     tracing::info!(lease = %self.name, identity = %self.identity, "leading");
-                    self.lead(gate).await;
+                    self.lead(gate, asked).await;
                     gate.close();
                     tracing::warn!(lease = %self.name, identity = %self.identity, "not leading any more");
                 }
-                Ok(false) => {}
+                Ok(None) => {}
                 Err(error) => tracing::warn!(lease = %self.name, %error, "the lease cannot be looked at"),
             }
             sleep(LOOK).await;
         }
     }
 
-    /// Renews the lease until it is lost.
-    async fn lead(&mut self, gate: &Gate) {
-        let mut until = Instant::now() + RENEW_DEADLINE;
+    /// Renews the lease, which was requested at `asked`, until it is lost.
+    async fn lead(&mut self, gate: &Gate, asked: Instant) {
+        let mut until = asked + RENEW_DEADLINE;
         loop {
             gate.open_until(until);
             sleep(RENEW).await;
@@ -117,13 +117,17 @@ impl Candidate {
         }
     }
 
-    /// Acquires the lease if it is free. Returns true on success.
-    async fn take(&mut self) -> kube::Result<bool> {
-        let Some(lease) = self.leases.get_opt(&self.name).await? else {
-            return self.write(self.ours(None)).await;
-        };
-        self.note(lease.clone());
-        if self.is_free(Instant::now()) { self.write(self.ours(Some(&lease))).await } else { Ok(false) }
+    /// Acquires the lease if it is free. Returns the time at which it was requested, or `None` if it was not acquired.
+    async fn take(&mut self) -> kube::Result<Option<Instant>> {
+        let there = self.leases.get_opt(&self.name).await?;
+        if let Some(lease) = &there {
+            self.note(lease.clone());
+            if !self.is_free(Instant::now()) {
+                return Ok(None);
+            }
+        }
+        let asked = Instant::now();
+        Ok(self.write(self.ours(there.as_ref())).await?.then_some(asked))
     }
 
     /// Renews the lease. Returns false if another replica holds it.

@@ -123,13 +123,13 @@ impl Disruption {
         }
     }
 
-    /// Records that the first step of a command was executed.
-    pub(super) fn opened(&self, step: &Step) {
+    /// Records that the first step of a command was executed, which marks some of `claims`.
+    pub(super) fn opened<'c>(&self, step: &Step, claims: impl Iterator<Item = &'c NodeClaim>) {
         let marks: Vec<Mark> = step.writes.iter().filter_map(mark_in).collect();
         let Some(mark) = marks.first() else { return };
         self.decisions.get_or_create(&labels(mark)).inc();
         let pods: usize = marks.iter().map(|mark| mark.pods).sum();
-        let labels = [("nodepool", pool_of(step)), ("reason", reason(mark.cause))];
+        let labels = [("nodepool", pool_of(step, claims)), ("reason", reason(mark.cause))];
         self.pods.get_or_create(&labels).inc_by(u64::try_from(pods).unwrap_or(u64::MAX));
     }
 
@@ -165,13 +165,14 @@ fn mark_in(write: &Write) -> Option<Mark> {
     Mark::read(change.annotations.get(annotations::DISRUPTION)?.as_deref()?)
 }
 
-/// Returns the NodePool of the first marked claim, the prefix of the claim's name.
-fn pool_of(step: &Step) -> String {
+/// Returns the NodePool of the first marked claim.
+fn pool_of<'c>(step: &Step, mut claims: impl Iterator<Item = &'c NodeClaim>) -> String {
     let name = step.writes.iter().find_map(|write| match write {
-        Write::ClaimMeta { name, .. } => Some(super::pool_of(name)),
+        Write::ClaimMeta { name, .. } => Some(name),
         _ => None,
     });
-    name.unwrap_or_default().to_owned()
+    let Some(name) = name else { return String::new() };
+    super::pool_of(name, claims.find(|claim| claim.metadata.name.as_ref() == Some(name)))
 }
 
 fn reason(cause: Cause) -> String {
@@ -180,6 +181,8 @@ fn reason(cause: Cause) -> String {
 
 #[cfg(test)]
 mod tests {
+    use muster_api::labels;
+
     use super::*;
 
     #[test]
@@ -199,7 +202,10 @@ mod tests {
         let marking = |name: &str| Write::ClaimMeta { name: name.to_owned(), change: change.clone() };
         let mut registry = Registry::default();
         let metrics = Disruption::new(&mut registry);
-        metrics.opened(&Step::act([marking("general-a1"), marking("general-a2")]));
+        let mut marked = NodeClaim::default();
+        marked.metadata.name = Some("general-a1".to_owned());
+        marked.metadata.labels = Some([(labels::NODEPOOL.to_owned(), "general-purpose".to_owned())].into());
+        metrics.opened(&Step::act([marking("general-a1"), marking("general-a2")]), [&marked].into_iter());
         metrics.marked(&change);
         let mut claim = NodeClaim::default();
         assert_eq!(metrics.reason_of(&claim), "provisioned");
@@ -210,7 +216,7 @@ mod tests {
             text.lines().filter(|line| !line.starts_with('#') && line.contains("_total")).collect();
         insta::assert_snapshot!(samples.join("\n"), @r#"
         karpenter_voluntary_disruption_decisions_total{decision="replace",reason="underutilized",consolidation_type="multi"} 1
-        karpenter_pods_disruption_initiated_total{nodepool="general",reason="underutilized"} 6
+        karpenter_pods_disruption_initiated_total{nodepool="general-purpose",reason="underutilized"} 6
         "#);
     }
 }

@@ -125,6 +125,19 @@ proptest! {
 }
 
 #[test]
+fn a_pause_that_begins_or_ends_is_news_of_all_claims() {
+    let mut cluster = Cluster::default();
+    cluster.apply(Kind::NodeClaim, &object(Kind::NodeClaim, 0, 0).to_string());
+    let mut namespace = json!({"metadata": {"name": "karpenter", "annotations": {"muster.dev/pause": "all"}}});
+    let is_news = |changed: &Changed| !changed.claims.is_empty();
+    assert!(is_news(&cluster.apply(Kind::Namespace, &namespace.to_string())));
+    assert!(is_news(&cluster.remove(Kind::Namespace, "karpenter")));
+    namespace["metadata"]["annotations"] = json!({});
+    assert!(!is_news(&cluster.apply(Kind::Namespace, &namespace.to_string())));
+    assert!(!is_news(&cluster.remove(Kind::Namespace, "karpenter")));
+}
+
+#[test]
 fn a_pod_that_waits_is_named_until_it_has_a_node() {
     let mut cluster = Cluster::default();
     let mut pod = json!({"metadata": {"name": "x", "namespace": "n"}, "spec": {"containers": [{"name": "c"}]}});
