@@ -43,6 +43,26 @@ fn pools_of_v1beta1_share_a_class_where_their_kubelets_agree() {
 }
 
 #[test]
+fn the_hop_limit_that_earlier_versions_took_is_written_down() {
+    for (version, kind, options, expected) in [
+        ("v1alpha1", "AWSNodeTemplate", "", Some(2)),
+        ("v1alpha1", "AWSNodeTemplate", "metadataOptions: {httpTokens: optional}", None),
+        ("v1beta1", "EC2NodeClass", "", Some(2)),
+        ("v1beta1", "EC2NodeClass", "metadataOptions: {httpTokens: optional}", Some(2)),
+        ("v1beta1", "EC2NodeClass", "metadataOptions: {httpPutResponseHopLimit: 1}", Some(1)),
+    ] {
+        let text = format!(
+            "apiVersion: karpenter.k8s.aws/{version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{{options}}}"
+        );
+        let Conversion { objects, notes, .. } = convert(objects(&text));
+        let limit = objects[0].pointer("/spec/metadataOptions/httpPutResponseHopLimit").and_then(Value::as_i64);
+        assert_eq!(limit, expected, "{text}");
+        let is_noted = notes.iter().any(|note| note.field == "spec.metadataOptions");
+        assert_eq!(is_noted, limit == Some(2), "{text}");
+    }
+}
+
+#[test]
 fn records_of_nodes_keep_what_they_say() {
     insta::assert_snapshot!(shown(include_str!("tests/records.yaml")));
 }
