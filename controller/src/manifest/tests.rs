@@ -133,12 +133,19 @@ fn the_default_spread_is_read_from_the_configuration_of_the_scheduler() {
             "profiles:\n- pluginConfig:\n  - name: NodeResourcesFit\n    args: {{}}\n  - name: PodTopologySpread\n    args: {args}\n"
         )
     };
-    assert_eq!(read("").unwrap().constraints.len(), 0);
+    let system = read(&args("{defaultingType: System}")).unwrap();
+    assert_eq!(system.constraints.len(), 2);
+    let elsewhere = "profiles: [{pluginConfig: [{name: NodeResourcesFit}]}]";
+    let of_another = "profiles: [{schedulerName: other, pluginConfig: [{name: PodTopologySpread, args: \
+                      {defaultingType: List}}]}, {schedulerName: default-scheduler}]";
+    for unsaid in ["", "profiles: [{}]", elsewhere, of_another, &args("{}"), &args("{defaultConstraints: []}")] {
+        assert_eq!(read(unsaid).unwrap(), system, "kube-scheduler takes `System`: {unsaid}");
+    }
+    assert_eq!(read(&args("{defaultingType: List}")).unwrap().constraints.len(), 0);
     let constraint = "{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}";
     let spread = read(&args(&format!("{{defaultingType: List, defaultConstraints: [{constraint}]}}"))).unwrap();
     assert_eq!(spread.constraints.len(), 1);
     assert_eq!((spread.constraints[0].max_skew, spread.constraints[0].required), (2, true));
-    assert_eq!(read(&args("{defaultingType: System}")).unwrap().constraints.len(), 2);
     let error = read(&args("{defaultConstraints: [{labelSelector: {}}]}")).unwrap_err().to_string();
     assert!(
         error.contains("`profiles[0].pluginConfig[1].args.defaultConstraints[0].labelSelector` is not allowed"),
