@@ -120,6 +120,25 @@ fn pods_that_differ_in_nothing_share_their_template() {
 }
 
 #[test]
+fn the_owner_is_the_one_that_controls_or_a_lone_one_that_does_not_say() {
+    let owner = |references: &str| {
+        let text = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: a, ownerReferences: [{references}]}}, \
+             spec: {{containers: [{{name: c}}]}}}}"
+        );
+        let manifests = read_text("input", &text).unwrap();
+        manifests.pods[0].owner.as_ref().map(|owner| owner.name.to_string())
+    };
+    let one = |name: &str, controller: &str| format!("{{kind: ReplicaSet, name: {name}{controller}}}");
+    let (yes, no) = (", controller: true", ", controller: false");
+    assert_eq!(owner(&one("x", "")).as_deref(), Some("x"));
+    assert_eq!(owner(&one("x", yes)).as_deref(), Some("x"));
+    assert_eq!(owner(&one("x", no)), None);
+    assert_eq!(owner(&[one("x", ""), one("y", yes)].join(", ")).as_deref(), Some("y"));
+    assert_eq!(owner(&[one("x", ""), one("y", "")].join(", ")), None);
+}
+
+#[test]
 fn the_default_spread_is_read_from_the_configuration_of_the_scheduler() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scheduler.yaml");
