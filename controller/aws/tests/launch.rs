@@ -302,6 +302,25 @@ fn a_full_zone_is_left_out() {
 }
 
 #[test]
+fn an_answer_without_a_subnet_has_that_of_the_override() {
+    let plan = planned(&json!({}), &["m5.large/a", "m5.large/b"]);
+    let subnet = |instance_type: &str, subnet: Option<&str>, zone: Option<&str>| {
+        let had = Had {
+            instance_id: "i-1".to_owned(),
+            instance_type: instance_type.to_owned(),
+            subnet: subnet.map(str::to_owned),
+            zone: zone.map(str::to_owned),
+            template: None,
+        };
+        FleetAnswer { had: Some(had), errors: Vec::new() }.subnet(&plan).map(str::to_owned)
+    };
+    assert_eq!(subnet("m5.large", None, Some("us-east-1b")).as_deref(), Some("subnet-b"));
+    assert_eq!(subnet("m5.large", Some("subnet-c"), Some("us-east-1b")).as_deref(), Some("subnet-c"), "as it says");
+    assert_eq!(subnet("c5.large", None, Some("us-east-1b")), None, "of an earlier request");
+    assert_eq!(FleetAnswer::default().subnet(&plan), None);
+}
+
+#[test]
 fn an_answer_is_an_instance_or_the_reason_why_there_is_none() {
     let plan = planned(&json!({}), &["m5.large/a", "m5.large/b"]);
     let error = |code: &str, zone: Option<&str>| FleetError {

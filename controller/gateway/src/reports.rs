@@ -122,12 +122,12 @@ impl Allowance {
 
     /// Takes one message; returns false if none is left.
     fn take(&mut self, now: Instant) -> bool {
-        let regained = now.duration_since(self.counted).as_millis() / EVERY.as_millis();
-        if regained > 0 {
-            let regained = u32::try_from(regained).unwrap_or(BURST);
-            self.left = self.left.saturating_add(regained).min(BURST);
-            self.counted = now;
-        }
+        let since = now.duration_since(self.counted);
+        let regained = u32::try_from(since.as_millis() / EVERY.as_millis()).unwrap_or(BURST);
+        self.left = self.left.saturating_add(regained);
+        // The rest of an interval counts towards the next message, unless the bucket is full.
+        self.counted = if self.left < BURST { self.counted + EVERY * regained } else { now };
+        self.left = self.left.min(BURST);
         let has_one = self.left > 0;
         self.left = self.left.saturating_sub(1);
         has_one
@@ -311,6 +311,11 @@ mod tests {
         assert!(!allowance.take(start));
         assert!(allowance.take(start + EVERY));
         assert!(!allowance.take(start + EVERY));
+        let uneven = EVERY + EVERY / 2;
+        let taken = (1..=10).filter(|turn| allowance.take(start + EVERY + uneven * *turn)).count();
+        assert_eq!(taken, 10);
+        assert!((11..=15).all(|_| allowance.take(start + EVERY + uneven * 10)), "the halves add up");
+        assert!(!allowance.take(start + EVERY + uneven * 10));
         let later = start + EVERY * 10_000;
         assert!((0..BURST).all(|_| allowance.take(later)));
         assert!(!allowance.take(later), "no more than a burst is saved");

@@ -8,20 +8,21 @@ use muster_link::Enrolled;
 /// Maximum lag of the cache behind this replica's records.
 const LAG: SignedDuration = SignedDuration::from_secs(60);
 
-/// Enrolment by UID of the NodeClaim; not by name, which the next NodeClaim for the same pods may have. Entries older
-/// than [`LAG`] are forgotten: the cache shows them by then.
+/// Enrolment by UID of the NodeClaim; not by name, which the next NodeClaim for the same pods may have. Entries written
+/// longer than [`LAG`] ago are forgotten: the cache shows them by then.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
-    by_claim: HashMap<String, Enrolled>,
+    /// With the time of the write, which may be long after that of the enrolment.
+    by_claim: HashMap<String, (Enrolled, Timestamp)>,
     /// In order of arrival.
     order: VecDeque<(Timestamp, String)>,
 }
 
 impl Recorded {
-    /// Records an enrolment.
+    /// Records an enrolment that was written at `now`.
     pub(super) fn note(&mut self, claim: &str, enrolled: Enrolled, now: Timestamp) {
         self.forget(now);
-        self.by_claim.insert(claim.to_owned(), enrolled);
+        self.by_claim.insert(claim.to_owned(), (enrolled, now));
         self.order.push_back((now, claim.to_owned()));
     }
 
@@ -29,7 +30,7 @@ impl Recorded {
     pub(super) fn forget(&mut self, now: Timestamp) {
         while let Some((_, old)) = self.order.pop_front_if(|(at, _)| now.duration_since(*at) >= LAG) {
             // An instance that has enrolled again since is kept for that.
-            if self.by_claim.get(&old).is_some_and(|it| now.duration_since(it.at) >= LAG) {
+            if self.by_claim.get(&old).is_some_and(|(_, written)| now.duration_since(*written) >= LAG) {
                 self.by_claim.remove(&old);
             }
         }
@@ -40,7 +41,8 @@ impl Recorded {
 
     /// Returns the latest enrolment of a NodeClaim, from the cache and these records.
     pub(super) fn latest(&self, claim: &str, shown: Option<Enrolled>, now: Timestamp) -> Option<Enrolled> {
-        let recorded = self.by_claim.get(claim).filter(|it| now.duration_since(it.at) < LAG).copied();
+        let recorded = self.by_claim.get(claim).filter(|(_, written)| now.duration_since(*written) < LAG);
+        let recorded = recorded.map(|(enrolled, _)| *enrolled);
         match (shown, recorded) {
             (Some(shown), Some(recorded)) if recorded.at <= shown.at => Some(shown),
             (shown, recorded) => recorded.or(shown),
@@ -71,6 +73,17 @@ mod tests {
         assert_eq!(recorded.latest("a", Some(by(3, 12)), at(13)), Some(by(3, 12)), "another replica has written since");
         assert_eq!(recorded.latest("b", Some(by(4, 1)), at(11)), Some(by(4, 1)));
         assert_eq!(recorded.latest("a", None, at(70)), None, "by then the picture shows what is");
+    }
+
+    #[test]
+    fn the_time_that_the_picture_has_begins_with_the_write() {
+        let mut recorded = Recorded::default();
+        recorded.note("a", by(1, 10), at(50));
+        recorded.forget(at(109));
+        assert_eq!(recorded.latest("a", None, at(109)), Some(by(1, 10)), "the write came late");
+        assert_eq!(recorded.latest("a", None, at(110)), None);
+        recorded.forget(at(110));
+        assert_eq!((recorded.by_claim.len(), recorded.order.len()), (0, 0));
     }
 
     #[test]

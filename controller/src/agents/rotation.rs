@@ -170,10 +170,16 @@ impl Authorities {
         Material {
             signing: signing.clone(),
             vouched: former.map(|it| it.vouched.clone()).unwrap_or_default(),
-            trusted: [of_former, of_next].concat(),
-            pinned: [own, of_next].concat(),
+            trusted: joined(of_former, of_next),
+            pinned: joined(own, of_next),
         }
     }
+}
+
+/// Returns two PEM texts as one. An operator's may end without a newline: readers would then skip the next certificate.
+fn joined(first: &str, second: &str) -> String {
+    let is_open = !first.is_empty() && !first.ends_with('\n') && !second.is_empty();
+    [first, if is_open { "\n" } else { "" }, second].concat()
 }
 
 #[cfg(test)]

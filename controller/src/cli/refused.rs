@@ -80,10 +80,14 @@ fn parse(text: &str) -> Result<Refused, String> {
     Ok(Refused { instance_type, zone: any(parts.get(1)), capacity_type, reservation: None })
 }
 
-/// Checks that the instance type exists: a typo would silently have no effect.
+/// Returns the offering with the name of its instance type as the catalogue has it. The type must exist: a typo would
+/// silently have no effect.
 fn known(refused: Refused, problem: &Problem, place: &str) -> Result<Refused, Failure> {
     let types = || problem.catalogues.iter().flat_map(|catalogue| catalogue.iter());
-    if types().next().is_none() || types().any(|one| one.name == refused.instance_type) {
+    if let Some(one) = types().find(|one| one.name.eq_ignore_ascii_case(&refused.instance_type)) {
+        return Ok(Refused { instance_type: Arc::clone(&one.name), ..refused });
+    }
+    if types().next().is_none() {
         return Ok(refused);
     }
     let names = types().map(|one| &*one.name);
@@ -96,6 +100,8 @@ fn known(refused: Refused, problem: &Problem, place: &str) -> Result<Refused, Fa
 
 #[cfg(test)]
 mod tests {
+    use muster_scheduling::model::{InstanceType, Requirements, Resources};
+
     use super::*;
 
     #[test]
@@ -118,5 +124,24 @@ mod tests {
         for text in ["", "*", "a//spot", "a/b/c/d", "a/b/cheap", "/a"] {
             assert_eq!(Refusals::new(text).unwrap_err().exit_code(), 2, "{text}");
         }
+    }
+    #[test]
+    fn a_type_has_the_name_of_the_catalogue_however_it_is_written() {
+        let one = |name: &str| InstanceType {
+            name: name.into(),
+            requirements: Requirements::default(),
+            capacity: Resources::default(),
+            overhead: Resources::default(),
+            offerings: Vec::new(),
+        };
+        let mut problem = Problem::default();
+        problem.catalogues.push(["m7g.large", "Rack-8CPU"].map(one).into_iter().collect());
+        for (text, expected) in [("M7G.large", "m7g.large"), ("rack-8cpu/a", "Rack-8CPU"), ("Rack-8CPU", "Rack-8CPU")] {
+            let refused = read(&[Refusals::new(text).unwrap()], &problem).unwrap();
+            assert_eq!(&*refused[0].instance_type, expected, "{text}");
+        }
+        assert!(read(&[Refusals::new("rack-9cpu").unwrap()], &problem).is_err());
+        let any = read(&[Refusals::new("rack-9cpu").unwrap()], &Problem::default()).unwrap();
+        assert_eq!(&*any[0].instance_type, "rack-9cpu", "without a catalogue it is as written");
     }
 }

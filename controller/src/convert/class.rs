@@ -29,13 +29,7 @@ pub(super) fn convert(fields: &mut Fields<'_>) -> Value {
     } else {
         spec.note("role", "v1 wants a `role` or an `instanceProfile`; v1alpha5 had a default in its settings");
     }
-    let mut metadata_options = spec.take("metadataOptions");
-    if is_template && metadata_options.is_none() {
-        // The default changed from 2 to 1 in v1; with 1, pods without a role of their own lose their credentials.
-        metadata_options = Some(json!({"httpEndpoint": "enabled", "httpProtocolIPv6": "disabled",
-                                       "httpPutResponseHopLimit": 2, "httpTokens": "required"}));
-        spec.note("metadataOptions", "the default hop limit was 2 and is 1 in v1; the old one is written down");
-    }
+    let metadata_options = metadata_options(&mut spec, is_template);
     let same = object([
         ("subnetSelectorTerms", spec.take("subnetSelectorTerms")),
         ("securityGroupSelectorTerms", spec.take("securityGroupSelectorTerms")),
@@ -55,6 +49,25 @@ pub(super) fn convert(fields: &mut Fields<'_>) -> Value {
     drop((spec.take("apiVersion"), spec.take("kind")));
     spec.finish();
     json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": metadata, "spec": class})
+}
+
+/// Takes the metadata options, and writes the default hop limit down: it changed from 2 to 1 in v1, and with 1, pods
+/// without a role of their own lose their credentials. v1alpha1 had a default only for the whole field, v1beta1 also
+/// for the limit alone.
+fn metadata_options(spec: &mut Fields<'_>, is_template: bool) -> Option<Value> {
+    let mut options = spec.take("metadataOptions");
+    match &mut options {
+        None => {
+            options = Some(json!({"httpEndpoint": "enabled", "httpProtocolIPv6": "disabled",
+                                  "httpPutResponseHopLimit": 2, "httpTokens": "required"}));
+        }
+        Some(Value::Object(some)) if !is_template && some.get("httpPutResponseHopLimit").is_none_or(Value::is_null) => {
+            some.insert("httpPutResponseHopLimit".to_owned(), json!(2));
+        }
+        Some(_) => return options,
+    }
+    spec.note("metadataOptions", "the default hop limit was 2 and is 1 in v1; the old one is written down");
+    options
 }
 
 /// Converts the selectors of v1alpha1 to terms.

@@ -46,6 +46,17 @@ fn is_class(object: &Value, name: &str) -> bool {
         && object["metadata"]["name"] == name
 }
 
+/// Returns `wanted`, or with a number after it if a class has that name.
+fn free_name(objects: &[Value], wanted: &str) -> String {
+    let mut name = wanted.to_owned();
+    let mut number = 2;
+    while objects.iter().any(|object| is_class(object, &name)) {
+        name = format!("{wanted}-{number}");
+        number += 1;
+    }
+    name
+}
+
 fn in_class(class: &str, settings: Vec<Setting>, conversion: &mut Conversion) {
     let Some(at) = conversion.objects.iter().position(|object| is_class(object, class)) else {
         for setting in settings {
@@ -76,7 +87,7 @@ fn in_class(class: &str, settings: Vec<Setting>, conversion: &mut Conversion) {
             (free, kept) = (false, Some(kubelet));
             continue;
         }
-        let name = format!("{class}-{pool}");
+        let name = free_name(&conversion.objects, &format!("{class}-{pool}"));
         let mut copy = conversion.objects[at].clone();
         copy["metadata"]["name"] = json!(name);
         copy["spec"]["kubelet"] = kubelet;

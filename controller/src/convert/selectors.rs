@@ -8,7 +8,11 @@ pub(super) fn terms(selector: &Map<String, Value>, own: &[(&str, &str)]) -> Vec<
     let mut terms: Vec<Map<String, Value>> = vec![Map::new()];
     for (key, value) in selector {
         let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
-        let alternatives: Vec<&str> = text.split(',').map(str::trim).filter(|it| !it.is_empty()).collect();
+        let mut alternatives: Vec<&str> = text.split(',').map(str::trim).filter(|it| !it.is_empty()).collect();
+        if alternatives.is_empty() {
+            // Kept for v1 to refuse: no alternative would leave no term, and a term without the key would match more.
+            alternatives.push("");
+        }
         let field = own.iter().find(|(name, _)| name == key).map(|(_, field)| *field);
         // Terms are alternatives: each term is combined with each alternative.
         terms = terms
@@ -47,5 +51,16 @@ mod tests {
             ])
         );
         assert!(terms(&Map::new(), &own).is_empty());
+    }
+
+    #[test]
+    fn an_empty_value_does_not_remove_the_other_keys() {
+        for empty in ["", " , "] {
+            let selector = json!({"aws-ids": "subnet-1", "team": empty});
+            assert_eq!(
+                json!(terms(selector.as_object().unwrap(), &[("aws-ids", "id")])),
+                json!([{"id": "subnet-1", "tags": {"team": ""}}])
+            );
+        }
     }
 }

@@ -43,6 +43,47 @@ fn pools_of_v1beta1_share_a_class_where_their_kubelets_agree() {
 }
 
 #[test]
+fn a_copy_of_a_class_takes_no_name_of_another() {
+    let class =
+        |name: &str| format!("apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {{name: {name}}}");
+    let pool = |name: &str, pods: u32| {
+        format!(
+            "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec: {{template: {{spec: \
+             {{nodeClassRef: {{name: shared}}, kubelet: {{maxPods: {pods}}}}}}}}}"
+        )
+    };
+    let text = [pool("a", 10), pool("b", 20), class("shared"), class("shared-b"), class("shared-b-2")].join("\n---\n");
+    let Conversion { objects, .. } = convert(objects(&text));
+    let class_of = |pool: usize| objects[pool]["spec"]["template"]["spec"]["nodeClassRef"]["name"].clone();
+    assert_eq!([class_of(0), class_of(1)], ["shared", "shared-b-3"]);
+    let named = |name: &str| objects.iter().filter(|it| it["metadata"]["name"] == name).collect::<Vec<_>>();
+    assert_eq!(named("shared-b-3")[0]["spec"]["kubelet"]["maxPods"], 20);
+    for unchanged in ["shared-b", "shared-b-2"] {
+        assert_eq!(named(unchanged), [&serde_saphyr::from_str::<Value>(&class(unchanged)).unwrap()]);
+    }
+}
+
+#[test]
+fn the_hop_limit_that_earlier_versions_took_is_written_down() {
+    for (version, kind, options, expected) in [
+        ("v1alpha1", "AWSNodeTemplate", "", Some(2)),
+        ("v1alpha1", "AWSNodeTemplate", "metadataOptions: {httpTokens: optional}", None),
+        ("v1beta1", "EC2NodeClass", "", Some(2)),
+        ("v1beta1", "EC2NodeClass", "metadataOptions: {httpTokens: optional}", Some(2)),
+        ("v1beta1", "EC2NodeClass", "metadataOptions: {httpPutResponseHopLimit: 1}", Some(1)),
+    ] {
+        let text = format!(
+            "apiVersion: karpenter.k8s.aws/{version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{{options}}}"
+        );
+        let Conversion { objects, notes, .. } = convert(objects(&text));
+        let limit = objects[0].pointer("/spec/metadataOptions/httpPutResponseHopLimit").and_then(Value::as_i64);
+        assert_eq!(limit, expected, "{text}");
+        let is_noted = notes.iter().any(|note| note.field == "spec.metadataOptions");
+        assert_eq!(is_noted, limit == Some(2), "{text}");
+    }
+}
+
+#[test]
 fn records_of_nodes_keep_what_they_say() {
     insta::assert_snapshot!(shown(include_str!("tests/records.yaml")));
 }

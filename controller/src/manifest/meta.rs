@@ -79,7 +79,7 @@ pub(crate) fn meta(object: &Field<'_>, namespaced: bool) -> Decoded<Meta> {
     })?;
     let namespace = field.shared_at("namespace")?.filter(|_| namespaced);
     let owners = field.list("ownerReferences", |owner| {
-        let controls = owner.read("controller", |value| value.boolean())?.unwrap_or(false);
+        let controls = owner.read("controller", |value| value.boolean())?;
         Ok((controls, Owner { kind: owner.require("kind")?.shared()?, name: owner.require("name")?.shared()? }))
     })?;
     // Hand-written references often omit `controller`; a single one then counts.
@@ -89,7 +89,7 @@ pub(crate) fn meta(object: &Field<'_>, namespaced: bool) -> Decoded<Meta> {
         name,
         labels: field.read_or_default("labels", |labels| labels.labels())?,
         annotations: field.read_or_default("annotations", |annotations| annotations.labels())?,
-        owner: owners.into_iter().find(|(controls, _)| *controls || alone).map(|(_, owner)| owner),
+        owner: owners.into_iter().find(|(controls, _)| controls.unwrap_or(alone)).map(|(_, owner)| owner),
         deleting: field.get("deletionTimestamp")?.is_some(),
         deleted: field.shared_at("deletionTimestamp")?,
         created: field.shared_at("creationTimestamp")?,

@@ -63,8 +63,8 @@ fn config(config: &Field<'_>) -> Decoded<DefaultSpread> {
     })?;
     // Pods without a scheduler name use the default scheduler.
     let (ordinary, others): (Vec<_>, Vec<_>) = profiles.into_iter().partition(|(default, _)| *default);
-    let spread = ordinary.into_iter().chain(others).find_map(|(_, spread)| spread);
-    Ok(DefaultSpread { constraints: spread.unwrap_or_default() })
+    let spread = ordinary.into_iter().chain(others).next().and_then(|(_, spread)| spread);
+    Ok(DefaultSpread { constraints: spread.unwrap_or_else(built_in) })
 }
 
 fn arguments(arguments: Field<'_>) -> Decoded<Vec<SpreadConstraint>> {
@@ -80,11 +80,14 @@ fn arguments(arguments: Field<'_>) -> Decoded<Vec<SpreadConstraint>> {
         spread(constraint, &Labels::default())
     })?;
     let system = arguments.read("defaultingType", |kind| match kind.text()? {
-        "System" => Ok(true),
-        "List" | "" => Ok(false),
+        "System" => Ok(Some(true)),
+        "List" => Ok(Some(false)),
+        "" => Ok(None),
         other => Err(unknown_word(&kind, other, &["System", "List"])),
     })?;
-    Ok(if system == Some(true) { built_in() } else { constraints })
+    // The default is `System`. Constraints without a type are a list, as for the kube-schedulers that accept them.
+    let system = system.flatten().unwrap_or(constraints.is_empty());
+    Ok(if system { built_in() } else { constraints })
 }
 
 /// Returns kube-scheduler's constraints for `defaultingType: System`.

@@ -120,6 +120,25 @@ fn pods_that_differ_in_nothing_share_their_template() {
 }
 
 #[test]
+fn the_owner_is_the_one_that_controls_or_a_lone_one_that_does_not_say() {
+    let owner = |references: &str| {
+        let text = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: a, ownerReferences: [{references}]}}, \
+             spec: {{containers: [{{name: c}}]}}}}"
+        );
+        let manifests = read_text("input", &text).unwrap();
+        manifests.pods[0].owner.as_ref().map(|owner| owner.name.to_string())
+    };
+    let one = |name: &str, controller: &str| format!("{{kind: ReplicaSet, name: {name}{controller}}}");
+    let (yes, no) = (", controller: true", ", controller: false");
+    assert_eq!(owner(&one("x", "")).as_deref(), Some("x"));
+    assert_eq!(owner(&one("x", yes)).as_deref(), Some("x"));
+    assert_eq!(owner(&one("x", no)), None);
+    assert_eq!(owner(&[one("x", ""), one("y", yes)].join(", ")).as_deref(), Some("y"));
+    assert_eq!(owner(&[one("x", ""), one("y", "")].join(", ")), None);
+}
+
+#[test]
 fn the_default_spread_is_read_from_the_configuration_of_the_scheduler() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scheduler.yaml");
@@ -133,12 +152,19 @@ fn the_default_spread_is_read_from_the_configuration_of_the_scheduler() {
             "profiles:\n- pluginConfig:\n  - name: NodeResourcesFit\n    args: {{}}\n  - name: PodTopologySpread\n    args: {args}\n"
         )
     };
-    assert_eq!(read("").unwrap().constraints.len(), 0);
+    let system = read(&args("{defaultingType: System}")).unwrap();
+    assert_eq!(system.constraints.len(), 2);
+    let elsewhere = "profiles: [{pluginConfig: [{name: NodeResourcesFit}]}]";
+    let of_another = "profiles: [{schedulerName: other, pluginConfig: [{name: PodTopologySpread, args: \
+                      {defaultingType: List}}]}, {schedulerName: default-scheduler}]";
+    for unsaid in ["", "profiles: [{}]", elsewhere, of_another, &args("{}"), &args("{defaultConstraints: []}")] {
+        assert_eq!(read(unsaid).unwrap(), system, "kube-scheduler takes `System`: {unsaid}");
+    }
+    assert_eq!(read(&args("{defaultingType: List}")).unwrap().constraints.len(), 0);
     let constraint = "{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}";
     let spread = read(&args(&format!("{{defaultingType: List, defaultConstraints: [{constraint}]}}"))).unwrap();
     assert_eq!(spread.constraints.len(), 1);
     assert_eq!((spread.constraints[0].max_skew, spread.constraints[0].required), (2, true));
-    assert_eq!(read(&args("{defaultingType: System}")).unwrap().constraints.len(), 2);
     let error = read(&args("{defaultConstraints: [{labelSelector: {}}]}")).unwrap_err().to_string();
     assert!(
         error.contains("`profiles[0].pluginConfig[1].args.defaultConstraints[0].labelSelector` is not allowed"),

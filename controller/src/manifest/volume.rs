@@ -46,7 +46,7 @@ pub enum Volume {
 pub struct Claim {
     /// Metadata.
     pub meta: Meta,
-    /// `spec.storageClassName` (or the older annotation); `Some("")` requests a volume without a class.
+    /// The older annotation, or `spec.storageClassName`; `Some("")` requests a volume without a class.
     pub class: Option<Arc<str>>,
     /// `spec.volumeName`.
     pub volume: Option<Arc<str>>,
@@ -177,10 +177,11 @@ pub(crate) fn claim(object: &Field<'_>) -> Decoded<Claim> {
         "volumeName",
     ]);
     check_amounts(&spec)?;
-    let class = spec.read("storageClassName", |class| class.shared())?;
+    let of_spec = spec.read("storageClassName", |class| class.shared())?;
     let phase = object.read("status", |status| status.shared_at("phase"))?.flatten();
     Ok(Claim {
-        class: class.or_else(|| meta.annotations.get("volume.beta.kubernetes.io/storage-class").cloned()),
+        // Kubernetes prefers the annotation (GetPersistentVolumeClaimClass).
+        class: meta.annotations.get("volume.beta.kubernetes.io/storage-class").cloned().or(of_spec),
         volume: spec.shared_at("volumeName")?,
         lost: phase.as_deref() == Some("Lost"),
         meta,

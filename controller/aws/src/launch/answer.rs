@@ -2,7 +2,7 @@
 
 use muster_cloud::{CapacityType, CloudError, LaunchError, Offering, Refusal, Refused};
 
-use super::plan::{Plan, PlannedTemplate};
+use super::plan::{Override, Plan, PlannedTemplate};
 use crate::refusal::{self, Meaning};
 
 /// Relevant part of the response.
@@ -42,6 +42,15 @@ pub struct FleetError {
     pub subnet: Option<String>,
     /// Zone that the error refers to.
     pub zone: Option<String>,
+}
+
+impl FleetAnswer {
+    /// Returns the subnet of the launched instance: that of the response, or that of its override.
+    #[must_use]
+    pub fn subnet<'a>(&'a self, plan: &'a Plan) -> Option<&'a str> {
+        let had = self.had.as_ref()?;
+        had.subnet.as_deref().or_else(|| matching(plan, had).map(|(_, one)| one.subnet.as_str()))
+    }
 }
 
 /// Returns the launched instance with its offering and template, and the refused offerings.
@@ -93,7 +102,7 @@ pub fn outcome<'a>(
 /// Returns the offerings that an error refers to. An error without a pool refers to all of them.
 fn about(plan: &Plan, error: &FleetError, refusal: &Refusal) -> Vec<Offering> {
     let overrides = plan.templates.iter().flat_map(|one| &one.overrides);
-    let is_meant = |one: &&super::plan::Override| {
+    let is_meant = |one: &&Override| {
         let same = |said: Option<&str>, is: &str| said.is_none_or(|said| said == is);
         let everywhere = matches!(refusal, Refusal::SpotRole);
         let in_subnet = matches!(refusal, Refusal::Addresses { .. });
@@ -105,15 +114,19 @@ fn about(plan: &Plan, error: &FleetError, refusal: &Refusal) -> Vec<Offering> {
     overrides.filter(is_meant).map(|one| one.offering.clone()).collect()
 }
 
-/// Returns the offering of the instance: that of the override with its type and subnet.
-fn bought<'a>(plan: &'a Plan, had: &Had) -> (Offering, Option<&'a PlannedTemplate>) {
+/// Returns the override of the instance, which has its type, subnet and zone, and the template of the override.
+fn matching<'a>(plan: &'a Plan, had: &Had) -> Option<(&'a PlannedTemplate, &'a Override)> {
     let mut all = plan.templates.iter().flat_map(|planned| planned.overrides.iter().map(move |one| (planned, one)));
-    let fits = |(_, one): &(&PlannedTemplate, &super::plan::Override)| {
+    all.find(|(_, one)| {
         one.offering.instance_type == had.instance_type
             && had.subnet.as_ref().is_none_or(|subnet| *subnet == one.subnet)
             && had.zone.as_ref().is_none_or(|zone| *zone == one.offering.zone)
-    };
-    match all.find(fits) {
+    })
+}
+
+/// Returns the offering of the instance: that of its override.
+fn bought<'a>(plan: &'a Plan, had: &Had) -> (Offering, Option<&'a PlannedTemplate>) {
+    match matching(plan, had) {
         Some((planned, one)) => (one.offering.clone(), Some(planned)),
         // The instance comes from an earlier request with the same token but other parameters.
         None => {

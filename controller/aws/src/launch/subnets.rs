@@ -1,6 +1,6 @@
 //! Selection of the subnet in each zone for a launch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::nodeclass::Subnet;
 
@@ -11,6 +11,8 @@ use muster_api::nodeclass::Subnet;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Addresses {
     free: BTreeMap<String, i64>,
+    /// Subnets that EC2 reported as exhausted since its last values.
+    exhausted: BTreeSet<String>,
     /// Number of updates from EC2, so that reservations made before an update are not released after it.
     told: u64,
 }
@@ -27,13 +29,18 @@ pub struct Taken {
 impl Addresses {
     /// Sets the free addresses that EC2 reported, which include earlier reservations.
     pub fn tell(&mut self, free: impl IntoIterator<Item = (String, i64)>) {
-        self.free.extend(free);
+        for (subnet, free) in free {
+            self.exhausted.remove(&subnet);
+            self.free.insert(subnet, free);
+        }
         self.told += 1;
     }
 
-    /// Records that EC2 reported no free addresses in the subnet.
+    /// Records that EC2 reported no free addresses in the subnet. Until its next values, nothing is released there:
+    /// what a launch had reserved was not free either.
     pub fn exhaust(&mut self, subnet: &str) {
         self.free.insert(subnet.to_owned(), 0);
+        self.exhausted.insert(subnet.to_owned());
     }
 
     /// Returns the number of free addresses, if it is known.
@@ -77,7 +84,7 @@ impl Addresses {
             return;
         }
         for (subnet, amount) in taken.by_subnet.iter().filter(|(subnet, _)| Some(subnet.as_str()) != came_to) {
-            if let Some(free) = self.free.get_mut(subnet).filter(|free| **free != 0) {
+            if let Some(free) = self.free.get_mut(subnet).filter(|_| !self.exhausted.contains(subnet)) {
                 *free = free.saturating_add(*amount);
             }
         }
@@ -111,6 +118,25 @@ mod tests {
         addresses.tell([("s-2".to_owned(), 71)]);
         addresses.settle(&taken, None);
         assert_eq!(addresses.free("s-2"), Some(71), "what EC2 has said since is not changed");
+    }
+
+    #[test]
+    fn what_a_launch_reserved_is_given_back_unless_ec2_says_that_the_subnet_is_full() {
+        let mut addresses = Addresses::default();
+        addresses.tell([("s-1".to_owned(), 29), ("s-2".to_owned(), 29)]);
+        let taken = addresses.take(["s-1", "s-2"], 29);
+        addresses.settle(&taken, Some("s-1"));
+        assert_eq!((addresses.free("s-1"), addresses.free("s-2")), (Some(0), Some(29)), "the last ones are given back");
+        let first = addresses.take(["s-2"], 10);
+        addresses.exhaust("s-2");
+        let second = addresses.take(["s-2"], 10);
+        addresses.settle(&first, None);
+        addresses.settle(&second, None);
+        assert!(addresses.free("s-2") <= Some(0), "EC2 said that there are none");
+        addresses.tell([("s-2".to_owned(), 29)]);
+        let taken = addresses.take(["s-2"], 10);
+        addresses.settle(&taken, None);
+        assert_eq!(addresses.free("s-2"), Some(29), "EC2 has said since that there are some");
     }
 
     #[test]

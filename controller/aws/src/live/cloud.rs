@@ -339,7 +339,7 @@ impl Inner {
         taken: &Taken,
         answer: &FleetAnswer,
     ) -> Result<Launched, LaunchError> {
-        self.settle(taken, answer.had.as_ref().and_then(|had| had.subnet.as_deref()));
+        self.settle(taken, answer.subnet(plan));
         let came = outcome(plan, answer);
         let refused = match &came {
             Ok((_, _, _, refused)) => refused.as_slice(),

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_sdk_ec2::types::{Instance, InstanceStateName};
 use aws_sdk_sts::config::interceptors::{
-    AfterDeserializationInterceptorContextRef, BeforeDeserializationInterceptorContextRef,
+    AfterDeserializationInterceptorContextRef, BeforeDeserializationInterceptorContextMut,
     BeforeTransmitInterceptorContextMut,
 };
 use aws_sdk_sts::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_sts::error::BoxError;
+use aws_smithy_types::body::SdkBody;
+use http_body_util::Limited;
 use muster_cloud::CloudError;
 use muster_link::Described;
 use muster_link::sts::{LONGEST_ANSWER, SignedRequest};
@@ -66,7 +68,7 @@ impl Ec2Cloud {
     /// rejection is final, and the sender repeats a request that was not answered.
     ///
     /// # Errors
-    /// If the response is missing, or its `content-length` is too large.
+    /// If the response is missing, or longer than [`LONGEST_ANSWER`].
     pub async fn send_signed(&self, request: &SignedRequest) -> Result<(u16, Vec<u8>), CloudError> {
         let answer = Answer::default();
         let in_place = InPlace { request: request.clone(), answer: Arc::clone(&answer) };
@@ -115,17 +117,16 @@ impl Intercept for InPlace {
         Ok(())
     }
 
-    fn read_before_deserialization(
+    /// Runs before the body is read, which the SDK would do to its end.
+    fn modify_before_deserialization(
         &self,
-        context: &BeforeDeserializationInterceptorContextRef<'_>,
+        context: &mut BeforeDeserializationInterceptorContextMut<'_>,
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let length = context.response().headers().get("content-length");
-        match length.and_then(|length| length.parse::<usize>().ok()) {
-            Some(length) if length > LONGEST_ANSWER => Err("the answer is too long".into()),
-            _ => Ok(()),
-        }
+        let body = context.response_mut().body_mut();
+        *body = bounded(std::mem::replace(body, SdkBody::taken()));
+        Ok(())
     }
 
     fn read_after_deserialization(
@@ -140,6 +141,12 @@ impl Intercept for InPlace {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
         Ok(())
     }
+}
+
+/// Returns the body with an error in place of what exceeds [`LONGEST_ANSWER`]. Headers do not count: a chunked body has
+/// no `content-length`.
+fn bounded(body: SdkBody) -> SdkBody {
+    SdkBody::from_body_1_x(Limited::new(body, LONGEST_ANSWER))
 }
 
 fn seen(instance: &Instance) -> Described {
@@ -168,5 +175,20 @@ fn seen(instance: &Instance) -> Described {
         image: text(instance.image_id()),
         zone: text(instance.placement().and_then(|placement| placement.availability_zone())),
         addresses,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_longer_answer_is_not_read_whatever_its_headers_say() {
+        for (length, expected) in [(0, true), (LONGEST_ANSWER, true), (LONGEST_ANSWER + 1, false)] {
+            let read = bounded(SdkBody::from(vec![b' '; length])).collect().await;
+            assert_eq!(read.is_ok(), expected, "{length}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_sdk_iam::types::Tag;
+use aws_sdk_iam::types::{InstanceProfile, Tag};
 use jiff::Timestamp;
 use muster_api::Ec2NodeClass;
 use muster_cloud::{CloudError, after};
@@ -132,14 +132,8 @@ pub(super) async fn remove(
     cluster: &Cluster,
     class: &Ec2NodeClass,
 ) -> Result<usize, CloudError> {
-    let answer = caller
-        .call(Family::Iam, "iam:ListInstanceProfiles", || {
-            aws.iam.list_instance_profiles().path_prefix(path(cluster, class)).max_items(1000).send()
-        })
-        .await
-        .map_err(|failure| failure.into_error("instance profiles"))?;
     let mut removed = 0;
-    for profile in answer.instance_profiles() {
+    for profile in list(aws, caller, &path(cluster, class)).await? {
         let name = profile.instance_profile_name();
         for role in profile.roles() {
             let taken = caller
@@ -159,6 +153,26 @@ pub(super) async fn remove(
         removed += 1;
     }
     Ok(removed)
+}
+
+/// Returns the profiles below the path. IAM may return fewer than requested although there are more.
+async fn list(aws: &Connection, caller: &Caller, path: &str) -> Result<Vec<InstanceProfile>, CloudError> {
+    let mut found = Vec::new();
+    let mut marker: Option<String> = None;
+    loop {
+        let page = caller
+            .call(Family::Iam, "iam:ListInstanceProfiles", || {
+                let call = aws.iam.list_instance_profiles().path_prefix(path).max_items(1000);
+                call.set_marker(marker.clone()).send()
+            })
+            .await
+            .map_err(|failure| failure.into_error("instance profiles"))?;
+        found.extend_from_slice(page.instance_profiles());
+        marker = page.marker().filter(|_| page.is_truncated()).map(str::to_owned);
+        if marker.is_none() {
+            return Ok(found);
+        }
+    }
 }
 
 fn ignore_missing(result: Result<(), (Meaning, CloudError)>) -> Result<(), CloudError> {
@@ -181,4 +195,76 @@ fn name(cluster: &Cluster, class: &Ec2NodeClass, role: &str) -> String {
     let digest = Sha256::digest(format!("{}/{uid}/{role}", cluster.region).as_bytes());
     let hex: String = digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect();
     format!("{}_{hex}", cluster.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::thread::{JoinHandle, spawn};
+
+    use aws_config::{BehaviorVersion, Region, SdkConfig};
+    use aws_sdk_iam::config::{Credentials, SharedCredentialsProvider};
+
+    use super::*;
+
+    /// Answers one request after the other, each on its own connection. Returns the clients, and the bodies of the
+    /// requests when all are answered.
+    fn scripted(answers: Vec<String>) -> (Connection, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let answer = move |answer: String| {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            let mut length = 0;
+            let mut line = String::new();
+            while stream.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", answer.len());
+            stream.get_mut().write_all((head + &answer).as_bytes()).unwrap();
+            String::from_utf8(body).unwrap()
+        };
+        let config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("us-east-1"))
+            .endpoint_url(endpoint)
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .credentials_provider(SharedCredentialsProvider::new(Credentials::new("key", "secret", None, None, "test")))
+            .build();
+        (Connection::new(&config).unwrap(), spawn(move || answers.into_iter().map(answer).collect()))
+    }
+
+    fn page(names: &[&str], rest: &str) -> String {
+        let one = |name: &&str| {
+            format!(
+                "<member><Path>/a/</Path><InstanceProfileName>{name}</InstanceProfileName><InstanceProfileId>AIPA\
+                 </InstanceProfileId><Arn>arn</Arn><CreateDate>2026-01-01T00:00:00Z</CreateDate><Roles/></member>"
+            )
+        };
+        let members: String = names.iter().map(one).collect();
+        format!(
+            "<ListInstanceProfilesResponse xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\">\
+             <ListInstanceProfilesResult>{rest}<InstanceProfiles>{members}</InstanceProfiles>\
+             </ListInstanceProfilesResult></ListInstanceProfilesResponse>"
+        )
+    }
+
+    #[tokio::test]
+    async fn profiles_are_listed_to_the_last_page() {
+        let more = "<IsTruncated>true</IsTruncated><Marker>next</Marker>";
+        let last = "<IsTruncated>false</IsTruncated>";
+        let (aws, asked) = scripted(vec![page(&["a", "b"], more), page(&[], more), page(&["c"], last)]);
+        let caller = Caller::new(Arc::new(|| Timestamp::UNIX_EPOCH));
+        let found = list(&aws, &caller, "/a/").await.unwrap();
+        assert_eq!(found.iter().map(InstanceProfile::instance_profile_name).collect::<Vec<_>>(), ["a", "b", "c"]);
+        let asked = asked.join().unwrap();
+        assert_eq!(asked.iter().map(|body| body.contains("Marker=next")).collect::<Vec<_>>(), [false, true, true]);
+        assert!(asked.iter().all(|body| body.contains("PathPrefix=%2Fa%2F")), "{asked:?}");
+    }
 }

@@ -76,6 +76,24 @@ fn who_was_told_of_others_is_in_need() {
     assert!(!is_in_need(&untold), "it has no agent, or one of its own");
 }
 
+#[test]
+fn a_certificate_without_a_newline_at_its_end_does_not_hide_the_next_one() {
+    let mut held = fresh();
+    held.signing.certificate.truncate(held.signing.certificate.trim_end().len());
+    assert_eq!(held.material().pinned, held.signing.certificate, "alone it is told as it is");
+    let introduced = held.introduce(START).unwrap();
+    let next = introduced.next.as_ref().unwrap().pair.fingerprint().unwrap();
+    let own = introduced.signing.fingerprint().unwrap();
+    let pins = |pem: &str| Pins::of_pem(pem).unwrap();
+    let told = pins(&introduced.material().pinned);
+    assert!(told.holds(&own) && told.holds(&next), "{told}");
+    // Replaced by hand while another one was coming.
+    let former = Former { certificate: introduced.signing.certificate.clone(), vouched: String::new(), since: None };
+    let both = Authorities { former: Some(former), ..introduced };
+    let trusted = pins(&both.material().trusted);
+    assert!(trusted.holds(&own) && trusted.holds(&next), "{trusted}");
+}
+
 /// A node: what it believes, what is written down of that, and by whom and until when it is known.
 #[derive(Debug, Clone)]
 struct Node {

@@ -36,7 +36,7 @@ pub(super) fn render(document: &NodesDocument, wide: bool, now: Timestamp, palet
 /// Formats a duration like kubectl's ages.
 pub(crate) fn span(length: SignedDuration) -> String {
     let seconds = length.as_secs().max(0);
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     let two = |more: i64, unit: char, less: i64, small: char| match less {
         0 => format!("{more}{unit}"),
         _ => format!("{more}{unit}{less}{small}"),
@@ -47,7 +47,10 @@ pub(crate) fn span(length: SignedDuration) -> String {
         600..10_800 => format!("{minutes}m"),
         10_800..28_800 => two(hours, 'h', minutes % 60, 'm'),
         28_800..172_800 => format!("{hours}h"),
-        _ => format!("{days}d"),
+        172_800..691_200 => two(days, 'd', hours % 24, 'h'),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => two(days / 365, 'y', days % 365, 'd'),
+        _ => format!("{}y", days / 365),
     }
 }
 
@@ -242,14 +245,14 @@ mod tests {
 
     #[test]
     fn a_span_is_written_as_kubectl_writes_ages() {
-        let all = [-5, 0, 119, 120, 150, 599, 600, 10_799, 10_800, 11_040, 28_799, 28_800, 172_799, 172_800, 8_640_000];
+        let all = [-5, 0, 119, 120, 150, 599, 600, 10_799, 10_800, 11_040, 28_799, 28_800, 172_799, 172_800];
         let written = all.map(|seconds| span(SignedDuration::from_secs(seconds)));
         assert_eq!(
             written,
-            [
-                "0s", "0s", "119s", "2m", "2m30s", "9m59s", "10m", "179m", "3h", "3h4m", "7h59m", "8h", "47h", "2d",
-                "100d"
-            ]
+            ["0s", "0s", "119s", "2m", "2m30s", "9m59s", "10m", "179m", "3h", "3h4m", "7h59m", "8h", "47h", "2d"]
         );
+        let days = [(2, 3), (7, 23), (8, 0), (8, 5), (729, 23), (730, 0), (731, 5), (2919, 0), (2920, 0), (3000, 1)];
+        let written = days.map(|(days, hours)| span(SignedDuration::from_hours(days * 24 + hours)));
+        assert_eq!(written, ["2d3h", "7d23h", "8d", "8d", "729d", "2y", "2y1d", "7y364d", "8y", "8y"]);
     }
 }

@@ -9,6 +9,10 @@ use super::super::arguments::iam_policy::{IamPolicyArguments, PolicyFeature};
 use super::super::failure::Failure;
 use super::super::output::{DataFormat, Format};
 
+/// Partitions of AWS.
+const PARTITIONS: [&str; 8] =
+    ["aws", "aws-cn", "aws-eusc", "aws-us-gov", "aws-iso", "aws-iso-b", "aws-iso-e", "aws-iso-f"];
+
 /// Settings of `muster iam-policy`.
 #[derive(Debug)]
 pub(crate) struct IamPolicySettings {
@@ -61,12 +65,17 @@ impl TryFrom<(IamPolicyArguments, bool)> for IamPolicySettings {
         }
         let of_region = match region.split_once('-') {
             Some(("cn", _)) => "aws-cn",
+            Some(("eusc", _)) => "aws-eusc",
             Some(("us", rest)) if rest.starts_with("gov-") => "aws-us-gov",
+            Some(("us", rest)) if rest.starts_with("iso-") => "aws-iso",
+            Some(("us", rest)) if rest.starts_with("isob-") => "aws-iso-b",
+            Some(("us", rest)) if rest.starts_with("isof-") => "aws-iso-f",
+            Some(("eu", rest)) if rest.starts_with("isoe-") => "aws-iso-e",
             _ => "aws",
         };
         let partition = partition.unwrap_or_else(|| of_region.to_owned());
         let role = node_role.unwrap_or_else(|| format!("KarpenterNodeRole-{cluster_name}"));
-        if !["aws", "aws-cn", "aws-us-gov", "aws-iso", "aws-iso-b"].contains(&&*partition) {
+        if !PARTITIONS.contains(&&*partition) {
             return refused(
                 "--partition",
                 &partition,
@@ -110,6 +119,25 @@ mod tests {
         assert_eq!(core.features, BTreeSet::from([Feature::Core]));
         let two = settings("--cluster-name shop --region eu-west-1 --feature prices,console").unwrap();
         assert_eq!(two.features, BTreeSet::from([Feature::Core, Feature::Prices, Feature::Console]));
+    }
+
+    #[test]
+    fn each_region_is_in_its_partition() {
+        for (region, expected) in [
+            ("eu-west-1", "aws"),
+            ("cn-north-1", "aws-cn"),
+            ("eusc-de-east-1", "aws-eusc"),
+            ("us-gov-east-1", "aws-us-gov"),
+            ("us-iso-east-1", "aws-iso"),
+            ("us-isob-east-1", "aws-iso-b"),
+            ("eu-isoe-west-1", "aws-iso-e"),
+            ("us-isof-south-1", "aws-iso-f"),
+        ] {
+            let of_region = settings(&format!("--cluster-name shop --region {region}")).unwrap();
+            assert_eq!(of_region.grantee.partition, expected, "{region}");
+            let named = settings(&format!("--cluster-name shop --region eu-west-1 --partition {expected}")).unwrap();
+            assert_eq!(named.grantee.partition, expected);
+        }
     }
 
     #[test]

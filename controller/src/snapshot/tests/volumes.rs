@@ -64,6 +64,10 @@ fn a_claim_to_be_bound_is_where_its_class_allows() {
         wanted(&[uses(&["c"]), claim("c", "storageClassName: fast"), CLASS.to_owned()]),
         (zone.clone(), attachment.clone())
     );
+    let annotated = claim("c", "storageClassName: none")
+        .replace("annotations: {", "annotations: {volume.beta.kubernetes.io/storage-class: fast, ");
+    let by_annotation = wanted(&[uses(&["c"]), annotated, CLASS.to_owned()]);
+    assert_eq!(by_annotation, (zone.clone(), attachment.clone()), "Kubernetes prefers it");
     let default =
         CLASS.replace("name: fast", "name: fast, annotations: {storageclass.kubernetes.io/is-default-class: 'true'}");
     let older =
