@@ -94,7 +94,7 @@ impl Recorder {
         fate
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn told(&self) -> MutexGuard<'_, RecentEvents> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_forgotten_where_too_many_are_remembered() {
-        let mut memory = Told::default();
+        let mut memory = RecentEvents::default();
         for number in 0..=MOST {
             assert!(told(&mut memory, &event(&number.to_string(), "FailedScheduling"), i64::from(number > 0)));
         }
