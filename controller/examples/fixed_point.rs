@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     let types: Catalogue = catalogue::read(&std::fs::read_to_string(catalogue_file)?)?.into();
     let manifests = manifest::read(&arguments.collect::<Vec<_>>(), &mut std::io::empty())?;
     let snapshot = snapshot::assemble(&manifests, &SnapshotSettings::default(), &|_| types.clone())?;
-    let mut estate = snapshot.custody.estate(&snapshot.problem);
+    let mut estate = snapshot.managed_nodes.estate(&snapshot.problem);
     let settings = Settings { move_price, ..Settings::default() };
     let (mut going, mut moved) = (0, 0);
     let bound = bound(&estate);
