@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
+use super::dial::{CALL, answered};
 use super::enrol::Credential;
 use super::keys::Keys;
 use super::wire::{Standing, notice, report};
@@ -68,7 +69,8 @@ pub(super) async fn follow(
     let send = |message| FollowRequest { message: Some(message) };
     // The queue is empty, so this cannot fail.
     let _nobody_reads_yet = said.try_send(send(beliefs.hello(&boot_id)));
-    let mut answers = NodeReportsClient::new(channel.clone()).follow(ReceiverStream::new(saying)).await?.into_inner();
+    let mut client = NodeReportsClient::new(channel.clone());
+    let mut answers = answered(client.follow(ReceiverStream::new(saying)), CALL).await?;
 
     let mut standing = Standing::default();
     let mut sequence = 0;
