@@ -27,6 +27,8 @@ use crate::service::log;
 const QUEUE: usize = 1;
 /// Minimum interval between log bundles for the controller.
 const BETWEEN_BUNDLES: Duration = Duration::from_secs(60);
+/// Minimum interval between renewals of the certificate.
+const BETWEEN_RENEWALS: Duration = Duration::from_secs(60);
 
 /// Trusted authorities: the current ones, and those in the user data.
 pub(super) struct Beliefs<'a> {
@@ -75,6 +77,7 @@ pub(super) async fn follow(
     let mut standing = Standing::default();
     let mut sequence = 0;
     let mut interval = Duration::ZERO;
+    let mut renewed_at: Option<Instant> = None;
     // True if the trusted authorities changed since the last `Hello`.
     let mut has_news_of_itself = false;
     // Last notice sent. Sent again on each connection, since the previous one may have lost it.
@@ -87,7 +90,7 @@ pub(super) async fn follow(
     let mut due = Some(Instant::now());
     reports.mark_unchanged();
     loop {
-        let renewal = credential.renew_at().duration_since(Timestamp::now());
+        let renewal = until_renewal(credential.renew_at(), Timestamp::now(), renewed_at.map(|at| at.elapsed()));
         tokio::select! {
             answer = answers.message() => match answer? {
                 None => return Ok(()),
@@ -145,9 +148,19 @@ pub(super) async fn follow(
                 permit.send(send(Message::Report(report(&current, verdict, sequence))));
                 due = again.map(|at| at.max(now + interval));
             }
-            () = sleep(renewal.try_into().unwrap_or_default()) => credential.renew(channel).await?,
+            () = sleep(renewal) => {
+                renewed_at = Some(Instant::now());
+                credential.renew(channel).await?;
+            }
         }
     }
+}
+
+/// Returns the time until the next renewal. `last` is the time since the previous one: if the clock of this node is
+/// ahead, each new certificate is due at once.
+fn until_renewal(renew_at: Timestamp, now: Timestamp, last: Option<Duration>) -> Duration {
+    let due = renew_at.duration_since(now).try_into().unwrap_or_default();
+    last.map_or(due, |last| BETWEEN_RENEWALS.saturating_sub(last).max(due))
 }
 
 /// Waits until `due`, then for room in the queue; forever if `due` is `None`.
@@ -161,5 +174,22 @@ async fn ready<'a>(
             said.reserve().await
         }
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_ahead_does_not_renew_without_a_pause() {
+        let now: Timestamp = "2026-11-22T20:00:00Z".parse().unwrap();
+        let hour = Duration::from_secs(3600);
+        assert_eq!(until_renewal(now + hour, now, None), hour);
+        assert_eq!(until_renewal(now - hour, now, None), Duration::ZERO);
+        let second = Duration::from_secs(1);
+        assert_eq!(until_renewal(now - hour, now, Some(second)), BETWEEN_RENEWALS - second);
+        assert_eq!(until_renewal(now - hour, now, Some(hour)), Duration::ZERO);
+        assert_eq!(until_renewal(now + hour, now, Some(second)), hour);
     }
 }
