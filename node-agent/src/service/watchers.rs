@@ -130,9 +130,8 @@ async fn follow_node(
 ) -> Result<Followed, String> {
     let (unit, manager) = tokio::join!(supervisor::text_of("kubelet"), supervisor::environment());
     let documents = documents::read(unit.as_deref(), manager.as_deref());
-    let Some((_, text)) = documents.kubeconfig else { return Ok(Followed::Unwritten) };
-    let read = |path: &str| fs_err::read(path).ok();
-    let Ok(config) = Kubeconfig::read(&text, &read) else { return Ok(Followed::Unwritten) };
+    let Some((path, text)) = documents.kubeconfig else { return Ok(Followed::Unwritten) };
+    let Ok(config) = Kubeconfig::of_file(&path, &text) else { return Ok(Followed::Unwritten) };
     let config = config.within(&documents.environment);
     let server = match ApiServer::connect(&config, token).await {
         Ok(server) => server,
