@@ -17,7 +17,7 @@ use tonic::transport::Channel;
 use super::dial::{CALL, answered};
 use super::enrol::Credential;
 use super::keys::Keys;
-use super::wire::{Standing, notice, report};
+use super::wire::{FatalSince, notice, report};
 use super::{Fault, News, Node};
 use crate::publish::bundle::LARGEST_SENT;
 use crate::report::Report;
@@ -74,7 +74,7 @@ pub(super) async fn follow(
     let mut client = NodeReportsClient::new(channel.clone());
     let mut answers = answered(client.follow(ReceiverStream::new(saying)), CALL).await?;
 
-    let mut standing = Standing::default();
+    let mut standing = FatalSince::default();
     let mut sequence = 0;
     let mut renewed_at: Option<Instant> = None;
     // True if the trusted authorities changed since the last `Hello`.

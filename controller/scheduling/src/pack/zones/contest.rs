@@ -5,7 +5,7 @@ use std::rc::Rc;
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
-use super::{Taste, Zoning};
+use super::{ZonePolicy, Zoning};
 use crate::compile::{Demand, fits};
 
 /// Rule, and the highest number of targets in a value that still allows a unit.
@@ -54,7 +54,7 @@ impl Contest {
             self.balances.iter().any(|&(rule, most)| counts.owners[rule][value] > 0 && targets(rule) > most);
         let sum = |rules: &[usize]| rules.iter().map(|&rule| i64::from(targets(rule))).sum::<i64>();
         let load = zoning.load[self.dimension][value];
-        let cost = if zoning.taste == Taste::Cheapest { self.costs[value] } else { (0, 0.0) };
+        let cost = if zoning.taste == ZonePolicy::Cheapest { self.costs[value] } else { (0, 0.0) };
         Some((unbalances, sum(&self.owned), sum(&self.targeted), cost, load, value))
     }
 
