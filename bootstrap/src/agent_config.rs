@@ -240,8 +240,11 @@ impl AgentConfig {
                 Ok(document.to_string())
             }
             Family::Windows2019 | Family::Windows2022 | Family::Windows2025 => {
-                let line = format!("<powershell>\n{COMMENT}{}", to_base64(text.as_bytes()));
-                Ok(user_data.replacen("<powershell>", &line, 1))
+                const TAG: &str = "<powershell>";
+                let at = user_data.to_ascii_lowercase().find(TAG).ok_or(node_class::MergeFault::NotPowerShell)?;
+                let (before, after) = user_data.split_at(at + TAG.len());
+                let gap = if after.starts_with(['\r', '\n']) { "" } else { "\n" };
+                Ok(format!("{before}\n{COMMENT}{}{gap}{after}", to_base64(text.as_bytes())))
             }
             Family::Custom => {
                 // After the `#!` line, if there is one.
@@ -334,6 +337,7 @@ mod tests {
             (Family::Al2023, "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"),
             (Family::Bottlerocket, "[settings.kubernetes]\ncluster-name = \"c\"\n"),
             (Family::Windows2022, "<powershell>\n& x\n</powershell>\n"),
+            (Family::Windows2022, "<PowerShell>& x</PowerShell>"),
             (Family::Custom, "#!/bin/bash\necho\n"),
             (Family::Custom, "anything"),
         ] {
@@ -344,6 +348,15 @@ mod tests {
                 Family::detect(&read),
                 if text == "anything" { Family::Custom } else { Family::detect(&UserData::read(text.as_bytes(), "")) }
             );
+        }
+    }
+
+    #[test]
+    fn user_data_of_windows_without_a_script_is_refused() {
+        let tasks = "version: 1.1\ntasks:\n- task: executeScript\n";
+        for text in ["", tasks] {
+            let fault = config().put(Family::Windows2022, text).unwrap_err();
+            assert_eq!(fault.to_string(), "the user data has no `<powershell>`");
         }
     }
 

@@ -146,7 +146,10 @@ impl Findings {
     ) {
         // Ten thousand findings on a document of a few kilobytes do not help the reader.
         const MOST: usize = 200;
-        if self.found.len() >= MOST {
+        // An error takes the place of a warning: without it, the document would count as good.
+        let is_full = self.found.len() >= MOST;
+        let least = (0..self.found.len()).max_by_key(|index| self.found[*index].severity).filter(|_| is_full);
+        if least.is_some_and(|index| self.found[index].severity <= severity) {
             return;
         }
         let finding = Finding {
@@ -157,6 +160,9 @@ impl Findings {
             evidence: Some(Evidence { place, text: secrets::clean_quote(&self.secrets.hide(text)) }),
         };
         if !self.found.contains(&finding) {
+            if let Some(index) = least {
+                self.found.remove(index);
+            }
             self.found.push(finding);
         }
     }
@@ -171,5 +177,27 @@ impl Findings {
         let mut all = self.found;
         all.sort_by_key(|finding| finding.severity);
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Source;
+    use crate::verdicts;
+
+    #[test]
+    fn an_error_after_many_findings_is_kept() {
+        let place = || Source::whole("user-data").anywhere();
+        let mut findings = Findings::default();
+        for number in 0..300 {
+            let severity = if number % 2 == 0 { Severity::Warning } else { Severity::Info };
+            findings.add_as(severity, &verdicts::WN04, format!("finding {number}"), place(), "");
+        }
+        findings.add_as(Severity::Error, &verdicts::WN04, "an error", place(), "");
+        let found = findings.into_sorted();
+        assert_eq!(found.len(), 200);
+        assert_eq!((found[0].severity, found[0].message.as_str()), (Severity::Error, "an error"));
+        assert!(!found[1..].iter().any(|it| it.severity == Severity::Error));
     }
 }

@@ -45,6 +45,9 @@ pub enum MergeFault {
     /// The user data is not TOML.
     #[error("the user data is not TOML: {0}")]
     NotToml(String),
+    /// The user data for Windows has no script in `<powershell>`.
+    #[error("the user data has no `<powershell>`")]
+    NotPowerShell,
 }
 
 /// Generates the user data of a node, before base64 encoding.

@@ -27,8 +27,9 @@ pub(crate) fn read(file: &File, family: Family, facts: &mut Facts, findings: &mu
     let names: &[&str] = if is_of_al2023 { &[OF_NODEADM] } else { &OF_AL2 };
     facts.configures_kubelet = true;
     facts.is_of_one_machine = true;
-    // A file without these variables leaves an AL2023 kubelet without arguments.
-    facts.has_all_arguments = is_of_al2023 || names.iter().all(|name| last(&variables, name).is_none());
+    // A file without these variables leaves an AL2023 kubelet without arguments. The unit of AL2 has its own.
+    let is_empty = names.iter().all(|name| last(&variables, name).is_none());
+    facts.has_all_arguments = is_of_al2023 || (is_empty && family != Family::Al2);
     facts.arguments.clear();
     for name in names {
         for word in last(&variables, name).map(|variable| split_value(&variable.value)).unwrap_or_default() {

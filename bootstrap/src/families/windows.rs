@@ -25,7 +25,7 @@ const PARAMETERS: [&str; 10] = [
 ];
 /// Parameters that every PowerShell function has: those with a value here, switches in [`SWITCHES`]. Source:
 /// about_CommonParameters of PowerShell.
-const COMMON: [&str; 8] = [
+const COMMON: [&str; 9] = [
     "ErrorAction",
     "WarningAction",
     "InformationAction",
@@ -34,6 +34,7 @@ const COMMON: [&str; 8] = [
     "InformationVariable",
     "OutVariable",
     "OutBuffer",
+    "PipelineVariable",
 ];
 const SWITCHES: [&str; 2] = ["Verbose", "Debug"];
 
@@ -153,7 +154,12 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
             {
                 is_open = true;
                 facts.arguments.push(Argument { text: "$(…)".to_owned(), place, is_open: true });
-            } else if !is_redirection(word) && !word.is_attached {
+            } else if is_redirection(word) {
+                // The file may be a word of its own.
+                if word.text.ends_with('>') {
+                    words.next();
+                }
+            } else if !word.is_attached {
                 positional.push(word);
             }
             continue;

@@ -202,9 +202,9 @@ impl Rule {
             }
             Self::Sysctls => {
                 let name = value.as_array()?.iter().filter_map(Value::as_str).find(|name| !is_namespaced(name))?;
-                Some(format!(
-                    "holds `{name}`, which is not a sysctl of a namespace (kernel.shm*, kernel.msg*, kernel.sem, fs.mqueue.*, net.*)"
-                ))
+                let known: Vec<String> = PREFIXES.iter().map(|prefix| format!("{prefix}*")).collect();
+                let known = [NAMES.join(", "), known.join(", ")].join(", ");
+                Some(format!("holds `{name}`, which is not a sysctl of a namespace ({known})"))
             }
         }
     }
@@ -249,10 +249,12 @@ fn is_cpu_set(text: &str) -> bool {
     })
 }
 
-/// Returns true if a sysctl, or a prefix that ends in `*`, is namespaced. Source: component-helpers, node/util/sysctl.
+/// Namespaced sysctls, and prefixes of others. Source: component-helpers, node/util/sysctl.
+const NAMES: [&str; 2] = ["kernel.sem", "kernel.domainname"];
+const PREFIXES: [&str; 5] = ["kernel.shm", "kernel.msg", "fs.mqueue.", "net.", "user."];
+
+/// Returns true if a sysctl, or a prefix that ends in `*`, is namespaced.
 fn is_namespaced(name: &str) -> bool {
-    const NAMES: [&str; 2] = ["kernel.sem", "kernel.domainname"];
-    const PREFIXES: [&str; 5] = ["kernel.shm", "kernel.msg", "fs.mqueue.", "net.", "user."];
     let name = name.replace('/', ".");
     NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }

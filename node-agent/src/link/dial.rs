@@ -1,6 +1,7 @@
 //! Connection to the controller. Its certificate authority is pinned by the user data, or by the controller itself
 //! later; no other authority is trusted.
 
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,14 +16,15 @@ use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status};
 use tower::service_fn;
 
 use super::Fault;
 
 /// Timeout of name resolution, connection and TLS handshake together.
 const WITHIN: Duration = Duration::from_secs(10);
-/// Connect timeout of the gRPC endpoint.
-const CALL: Duration = Duration::from_secs(30);
+/// Timeout of a call.
+pub(super) const CALL: Duration = Duration::from_secs(30);
 /// Interval and timeout of HTTP/2 keep-alive pings.
 const ALIVE: Duration = Duration::from_secs(20);
 
@@ -61,9 +63,19 @@ pub(super) async fn dial(
     let endpoint = Endpoint::from_static("http://controller")
         .http2_keep_alive_interval(ALIVE)
         .keep_alive_timeout(ALIVE)
-        .keep_alive_while_idle(true)
-        .connect_timeout(CALL);
+        .keep_alive_while_idle(true);
     endpoint.connect_with_connector(once).await.map_err(|error| fault(&error))
+}
+
+/// Returns the response to a call. The keep-alive pings notice a lost controller, but not one that never answers.
+pub(super) async fn answered<T>(
+    call: impl Future<Output = Result<Response<T>, Status>>,
+    within: Duration,
+) -> Result<T, Fault> {
+    match timeout(within, call).await {
+        Ok(answer) => Ok(answer?.into_inner()),
+        Err(_) => Err(Fault::Here(format!("the controller has not answered after {} s", within.as_secs()))),
+    }
 }
 
 /// Connects from a local address to the first resolved address of the same family.
@@ -90,4 +102,18 @@ fn config(authority: &str, (chain, key): Identity) -> Result<ClientConfig, Strin
     // Each connection must prove possession of the key.
     config.resumption = rustls::client::Resumption::disabled();
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_without_an_answer_ends() {
+        assert_eq!(answered(ready(Ok(Response::new(7))), CALL).await.unwrap(), 7);
+        let fault = answered(pending::<Result<Response<()>, _>>(), Duration::ZERO).await.unwrap_err();
+        assert_eq!(fault.to_string(), "the controller has not answered after 0 s");
+    }
 }

@@ -8,6 +8,7 @@ use muster_proto::muster::enrolment_client::EnrolmentClient;
 use muster_proto::muster::{self as wire, ChallengeRequest, EnrolRequest, RenewRequest};
 use tonic::transport::Channel;
 
+use super::dial::{CALL, answered};
 use super::keys::Keys;
 use super::{Fault, Node};
 use crate::probes::metadata::Proofs;
@@ -45,8 +46,8 @@ impl Credential {
 
     /// Renews the certificate, over a connection made with the current one.
     pub(super) async fn renew(&mut self, channel: &Channel) -> Result<(), Fault> {
-        let answer = EnrolmentClient::new(channel.clone()).renew(RenewRequest {}).await?;
-        *self = Self::read(answer.into_inner().credential)?;
+        let mut client = EnrolmentClient::new(channel.clone());
+        *self = Self::read(answered(client.renew(RenewRequest {}), CALL).await?.credential)?;
         Ok(())
     }
 }
@@ -63,7 +64,7 @@ impl<N: Node> Evidence<'_, N> {
     /// Proves the identity of the instance. `channel` must be a connection made with the node's key.
     pub(super) async fn enrol(&self, channel: &Channel, tries: usize) -> Result<Credential, Fault> {
         let mut client = EnrolmentClient::new(channel.clone());
-        let answer = client.challenge(ChallengeRequest {}).await?.into_inner();
+        let answer = answered(client.challenge(ChallengeRequest {}), CALL).await?;
         let nonce = Nonce::read(&answer.nonce).ok_or_else(|| Fault::Here("the nonce has another length".to_owned()))?;
         let proofs = self.node.proofs().await;
         let Proofs { document, credentials } =
@@ -81,6 +82,6 @@ impl<N: Node> Evidence<'_, N> {
             role_proof,
             previous_key: self.keys.vouched_for(&nonce, tries),
         };
-        Credential::read(client.enrol(request).await?.into_inner().credential)
+        Credential::read(answered(client.enrol(request), CALL).await?.credential)
     }
 }

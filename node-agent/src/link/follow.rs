@@ -8,12 +8,13 @@ use muster_link::Pins;
 use muster_proto::muster::follow_request::Message;
 use muster_proto::muster::follow_response::Message as Answer;
 use muster_proto::muster::node_reports_client::NodeReportsClient;
-use muster_proto::muster::{FollowRequest, Hello, LogBundle};
+use muster_proto::muster::{FollowRequest, Hello, LogBundle, Notice};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
+use super::dial::{CALL, answered};
 use super::enrol::Credential;
 use super::keys::Keys;
 use super::wire::{FatalSince, notice, report};
@@ -26,6 +27,8 @@ use crate::service::log;
 const QUEUE: usize = 1;
 /// Minimum interval between log bundles for the controller.
 const BETWEEN_BUNDLES: Duration = Duration::from_secs(60);
+/// Minimum interval between renewals of the certificate.
+const BETWEEN_RENEWALS: Duration = Duration::from_secs(60);
 
 /// Trusted authorities: the current ones, and those in the user data.
 pub(super) struct Beliefs<'a> {
@@ -68,11 +71,12 @@ pub(super) async fn follow(
     let send = |message| FollowRequest { message: Some(message) };
     // The queue is empty, so this cannot fail.
     let _nobody_reads_yet = said.try_send(send(beliefs.hello(&boot_id)));
-    let mut answers = NodeReportsClient::new(channel.clone()).follow(ReceiverStream::new(saying)).await?.into_inner();
+    let mut client = NodeReportsClient::new(channel.clone());
+    let mut answers = answered(client.follow(ReceiverStream::new(saying)), CALL).await?;
 
     let mut standing = FatalSince::default();
     let mut sequence = 0;
-    let mut interval = Duration::ZERO;
+    let mut renewed_at: Option<Instant> = None;
     // True if the trusted authorities changed since the last `Hello`.
     let mut has_news_of_itself = false;
     // Last notice sent. Sent again on each connection, since the previous one may have lost it.
@@ -81,17 +85,18 @@ pub(super) async fn follow(
     let mut collecting = OptionFuture::from(None);
     let mut collected: Option<LogBundle> = None;
     let mut asked_at: Option<Instant> = None;
-    // Time when the next report may be sent; `None` if there is nothing to send.
-    let mut due = Some(Instant::now());
+    let mut due = Due { wanted: Some(Instant::now()), ..Due::default() };
     reports.mark_unchanged();
     loop {
-        let renewal = credential.renew_at().duration_since(Timestamp::now());
+        // A notice does not wait for the interval.
+        let is_urgent = has_news_of_itself || news(&reports.borrow(), announced.as_ref()).is_some();
+        let renewal = until_renewal(credential.renew_at(), Timestamp::now(), renewed_at.map(|at| at.elapsed()));
         tokio::select! {
             answer = answers.message() => match answer? {
                 None => return Ok(()),
                 Some(answer) => match answer.message {
                     Some(Answer::Configuration(wanted)) => {
-                        interval = Duration::from_millis(wanted.report_interval_ms.into());
+                        due.interval = Duration::from_millis(wanted.report_interval_ms.into());
                         has_news_of_itself |= beliefs.heed(&wanted.authorities);
                         node.hear(&News::Followed);
                     }
@@ -121,9 +126,9 @@ pub(super) async fn follow(
             }
             changed = reports.changed() => {
                 changed.map_err(|_| Fault::Here("the agent is ending".to_owned()))?;
-                due = due.or_else(|| Some(Instant::now()));
+                due.want(Instant::now());
             }
-            permit = ready(&said, if has_news_of_itself { Some(Instant::now()) } else { due }) => {
+            permit = ready(&said, if is_urgent { Some(Instant::now()) } else { due.at() }) => {
                 let permit = permit.map_err(|_| Fault::Here("the connection has ended".to_owned()))?;
                 if std::mem::take(&mut has_news_of_itself) {
                     permit.send(send(beliefs.hello(&boot_id)));
@@ -131,21 +136,60 @@ pub(super) async fn follow(
                 }
                 let now = Instant::now();
                 let current = reports.borrow_and_update().clone();
-                let news = notice(&current).filter(|news| announced.as_ref() != Some(news));
-                if let Some(news) = news {
+                if let Some(news) = news(&current, announced.as_ref()) {
                     permit.send(send(Message::Notice(news.clone())));
+                    announced = Some(news);
                     // The report with the notice is still to be sent.
-                    (announced, due) = (Some(news), Some(now));
+                    due.want(now);
                     continue;
                 }
                 let (verdict, again) = standing.judge(&current, now);
                 sequence += 1;
                 permit.send(send(Message::Report(report(&current, verdict, sequence))));
-                due = again.map(|at| at.max(now + interval));
+                (due.last, due.wanted) = (Some(now), again);
             }
-            () = sleep(renewal.try_into().unwrap_or_default()) => credential.renew(channel).await?,
+            () = sleep(renewal) => {
+                renewed_at = Some(Instant::now());
+                credential.renew(channel).await?;
+            }
         }
     }
+}
+
+/// Time of the next report.
+#[derive(Default)]
+struct Due {
+    /// Minimum interval between two reports.
+    interval: Duration,
+    /// Time of the last report.
+    last: Option<Instant>,
+    /// Time when there is something to send; `None` if there is nothing.
+    wanted: Option<Instant>,
+}
+
+impl Due {
+    /// Records that there is something to send from `at` on.
+    fn want(&mut self, at: Instant) {
+        self.wanted = Some(self.wanted.map_or(at, |wanted| wanted.min(at)));
+    }
+
+    /// Returns the time when the next report may be sent; `None` if there is nothing to send.
+    fn at(&self) -> Option<Instant> {
+        let earliest = self.last.map(|last| last + self.interval);
+        self.wanted.map(|wanted| earliest.map_or(wanted, |earliest| earliest.max(wanted)))
+    }
+}
+
+/// Returns the notice in a report, unless it is the one that was sent last.
+fn news(report: &Report, announced: Option<&Notice>) -> Option<Notice> {
+    notice(report).filter(|news| announced != Some(news))
+}
+
+/// Returns the time until the next renewal. `last` is the time since the previous one: if the clock of this node is
+/// ahead, each new certificate is due at once.
+fn until_renewal(renew_at: Timestamp, now: Timestamp, last: Option<Duration>) -> Duration {
+    let due = renew_at.duration_since(now).try_into().unwrap_or_default();
+    last.map_or(due, |last| BETWEEN_RENEWALS.saturating_sub(last).max(due))
 }
 
 /// Waits until `due`, then for room in the queue; forever if `due` is `None`.
@@ -159,5 +203,40 @@ async fn ready<'a>(
             said.reserve().await
         }
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_reports_are_an_interval_apart() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let mut due = Due { wanted: Some(start), ..Due::default() };
+        assert_eq!(due.at(), Some(start), "the first report is sent at once");
+        due = Due { interval: second * 5, last: Some(start), wanted: None };
+        assert_eq!(due.at(), None);
+        due.want(start + second);
+        assert_eq!(due.at(), Some(start + second * 5), "news within the interval wait");
+        due.want(start + second * 2);
+        due.interval = second * 3;
+        assert_eq!(due.at(), Some(start + second * 3), "a new interval applies at once");
+        due.wanted = Some(start + second * 30);
+        assert_eq!(due.at(), Some(start + second * 30), "a verdict has to hold for longer");
+        due.want(start + second * 4);
+        assert_eq!(due.at(), Some(start + second * 4), "news do not wait for a verdict");
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_does_not_renew_without_a_pause() {
+        let now: Timestamp = "2026-11-22T20:00:00Z".parse().unwrap();
+        let hour = Duration::from_secs(3600);
+        assert_eq!(until_renewal(now + hour, now, None), hour);
+        assert_eq!(until_renewal(now - hour, now, None), Duration::ZERO);
+        let second = Duration::from_secs(1);
+        assert_eq!(until_renewal(now - hour, now, Some(second)), BETWEEN_RENEWALS - second);
+        assert_eq!(until_renewal(now - hour, now, Some(hour)), Duration::ZERO);
+        assert_eq!(until_renewal(now + hour, now, Some(second)), hour);
     }
 }

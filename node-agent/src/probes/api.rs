@@ -161,7 +161,8 @@ impl ApiServer {
         self.connection.ask(request, STEP).await
     }
 
-    async fn node(&mut self, name: &str) -> OwnNode {
+    /// Reads the Node with this name.
+    pub async fn node(&mut self, name: &str) -> OwnNode {
         let answer = match self.ask(Method::GET, &format!("/api/v1/nodes/{name}"), None).await {
             Ok(answer) => answer,
             Err(error) => return OwnNode::Unknown(error),

@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use fs_err as fs;
 use jiff::{SignedDuration, Timestamp};
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::question::Arch;
@@ -187,8 +186,7 @@ fn kubeconfig(
     flags: &FlagSet,
 ) -> Option<Result<Kubeconfig, (String, String)>> {
     if let Some((path, text)) = &documents.kubeconfig {
-        let read = |path: &str| fs::read(path).ok();
-        return Some(Kubeconfig::read(text, &read).map_err(|why| (path.clone(), why)));
+        return Some(Kubeconfig::of_file(path, text).map_err(|why| (path.clone(), why)));
     }
     let instance = metadata.instance()?;
     let user_data = UserData::read(instance.user_data.as_deref()?, "user-data");

@@ -96,19 +96,12 @@ fn place(host: &str, port: u16) -> String {
 }
 
 /// Returns a TLS configuration with these trusted authorities and, optionally, a client certificate with its key (all
-/// PEM).
+/// PEM). Without an authority, the system's CA bundle is trusted, as in client-go.
 ///
 /// # Errors
 /// A certificate or key cannot be read.
 pub fn tls(authority: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Arc<ClientConfig>, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(authority) {
-        let certificate = certificate.map_err(|error| format!("{error}"))?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
-    }
-    if roots.is_empty() {
-        return Err("there is no certificate in it".to_owned());
-    }
+    let roots = roots(authority, bundle_of_machine)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -126,14 +119,30 @@ pub fn tls(authority: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Arc<ClientCo
     Ok(Arc::new(config))
 }
 
+/// Returns the certificates of these authorities or, without any, those of the system's CA bundle.
+fn roots(authority: &[u8], bundle: impl FnOnce() -> Option<Vec<u8>>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    if authority.is_empty() {
+        let bundle = bundle().ok_or("there is none, and the system has no CA bundle")?;
+        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&bundle).flatten());
+    }
+    for certificate in CertificateDer::pem_slice_iter(authority) {
+        let certificate = certificate.map_err(|error| format!("{error}"))?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    if roots.is_empty() { Err("there is no certificate in it".to_owned()) } else { Ok(roots) }
+}
+
+fn bundle_of_machine() -> Option<Vec<u8>> {
+    // Amazon Linux, then Debian.
+    const BUNDLES: [&str; 2] = ["/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/certs/ca-certificates.crt"];
+    BUNDLES.iter().find_map(|path| fs_err::read(path).ok())
+}
+
 /// Returns a TLS configuration that trusts the system's CA bundle; `None` without a bundle.
 #[must_use]
 pub fn tls_of_machine() -> Option<Arc<ClientConfig>> {
-    // Amazon Linux, then Debian.
-    const BUNDLES: [&str; 2] = ["/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/certs/ca-certificates.crt"];
-    let bundle = BUNDLES.iter().find_map(|path| fs_err::read(path).ok())?;
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&bundle).flatten());
+    let roots = roots(&[], bundle_of_machine).ok()?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().ok()?;
     Some(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
@@ -334,5 +343,23 @@ async fn whole(body: Incoming) -> Result<Vec<u8>, String> {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probes::tests::authority;
+
+    #[test]
+    fn without_an_authority_the_bundle_of_the_system_is_trusted() {
+        let (own, bundle) = (authority().pem(), authority().pem() + &authority().pem());
+        let count = |authority: &str, bundle: Option<&str>| {
+            roots(authority.as_bytes(), || bundle.map(|it| it.as_bytes().to_vec())).map(|roots| roots.len())
+        };
+        assert_eq!(count("", Some(&bundle)), Ok(2));
+        assert_eq!(count(&own, Some(&bundle)), Ok(1));
+        assert_eq!(count("", None).unwrap_err(), "there is none, and the system has no CA bundle");
+        assert_eq!(count("nothing", Some(&bundle)).unwrap_err(), "there is no certificate in it");
     }
 }

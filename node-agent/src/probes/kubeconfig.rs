@@ -1,5 +1,6 @@
 //! The kubelet's kubeconfig: address and certificate authority of the API server, and credentials of the node.
 
+use std::path::{MAIN_SEPARATOR, Path};
 use std::process::Stdio;
 
 use jiff::Timestamp;
@@ -156,6 +157,22 @@ impl Kubeconfig {
         Ok(Self { server: cluster.server.clone(), authority, user, environment: Environment::new() })
     }
 
+    /// Parses the kubeconfig at `path`. Relative paths in it begin at its folder, as in client-go.
+    ///
+    /// # Errors
+    /// The kubeconfig is not usable: the reason.
+    pub fn of_file(path: &str, text: &str) -> Result<Self, String> {
+        let folder = Path::new(path).parent().unwrap_or_else(|| Path::new(""));
+        let mut config = Self::read(text, &|path| fs_err::read(folder.join(path)).ok())?;
+        // A name without a folder is looked up in `PATH`.
+        if let User::Exec(exec) = &mut config.user
+            && exec.command.contains(MAIN_SEPARATOR)
+        {
+            exec.command = folder.join(&exec.command).to_string_lossy().into_owned();
+        }
+        Ok(config)
+    }
+
     /// Returns the kubeconfig that the image's bootstrap writes for an EKS cluster.
     #[must_use]
     pub fn of_eks(server: String, authority: Vec<u8>, cluster: &str, region: &str, by: TokenProgram) -> Self {
@@ -260,6 +277,27 @@ mod tests {
         assert_eq!(Kubeconfig::read(text, &|_| None).unwrap_err(), "`/etc/kubernetes/pki/ca.crt` is not there");
         assert_eq!(Kubeconfig::read("a: [", &read).unwrap_err(), "it is no kubeconfig");
         assert_eq!(Kubeconfig::read("a: b", &read).unwrap_err(), "it has no current context");
+    }
+
+    #[test]
+    fn relative_paths_begin_at_the_folder_of_the_kubeconfig() {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join("ca.crt"), "PEM").unwrap();
+        let path = folder.path().join("kubeconfig");
+        let of = |command: &str| {
+            let text = format!(
+                "clusters: [{{name: c, cluster: {{server: 'https://a.example', certificate-authority: ca.crt}}}}]\n\
+                 contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n\
+                 users: [{{name: u, user: {{exec: {{command: '{command}'}}}}}}]\n"
+            );
+            let config = Kubeconfig::of_file(path.to_str().unwrap(), &text).unwrap();
+            assert_eq!(config.authority, b"PEM");
+            let User::Exec(exec) = config.user else { panic!("{:?}", config.user) };
+            exec.command
+        };
+        let relative = format!("bin{MAIN_SEPARATOR}token");
+        assert_eq!(of(&relative), folder.path().join(&relative).to_str().unwrap());
+        assert_eq!(of("aws"), "aws");
     }
 
     #[cfg(unix)]

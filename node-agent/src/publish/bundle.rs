@@ -18,6 +18,8 @@ const LINES: u32 = 200;
 const LARGEST: usize = 512 << 10;
 /// Maximum size of a bundle for the controller: the most that it accepts.
 pub const LARGEST_SENT: usize = 192 << 10;
+/// Replacement of a secret.
+const HIDDEN: &str = "[hidden]";
 /// Timeout for all logs. Normally they take a second, on a hanging disk much longer.
 const WITHIN: Duration = Duration::from_secs(30);
 
@@ -70,15 +72,70 @@ pub fn text(report: &Report, sections: &[(String, String)], largest: usize) -> S
 
 /// Returns the lines with secrets removed.
 fn shown(lines: &str) -> Vec<String> {
-    let mut private = false;
-    let show = |line: &str| {
-        // A PEM private key spans several lines between these two.
-        private |= line.contains("-----BEGIN");
-        let shown = if private { "[hidden]".to_owned() } else { clean(line) };
-        private &= !line.contains("-----END");
-        shown
+    let lines: Vec<&str> = lines.lines().collect();
+    let show = |(line, is_private): (&&str, bool)| {
+        if is_private { HIDDEN.to_owned() } else { clean(&without_base64(line)) }
     };
-    lines.lines().map(show).collect()
+    lines.iter().zip(in_pem(&lines)).map(show).collect()
+}
+
+/// Returns for each line true if it is part of a PEM block, such as a private key. The first line of a block may be
+/// older than the lines of the bundle, and its last line may be missing or cut off.
+fn in_pem(lines: &[&str]) -> Vec<bool> {
+    const BEGIN: &str = "-----BEGIN";
+    const END: &str = "-----END";
+    let mut private = vec![false; lines.len()];
+    let mut open = None;
+    for (at, line) in lines.iter().enumerate() {
+        let (begin, end) = (line.find(BEGIN), line.find(END));
+        if begin.is_none() && end.is_none() {
+            continue;
+        }
+        private[at] = true;
+        let ends_earlier_block = end.is_some_and(|end| begin.is_none_or(|begin| end < begin));
+        if ends_earlier_block {
+            let body = || lines[..at].iter().rposition(|line| !may_be_body(line)).map_or(0, |before| before + 1);
+            private[open.unwrap_or_else(body)..at].fill(true);
+        }
+        open = (line.rfind(BEGIN) > line.rfind(END)).then_some(at);
+        if open.is_some() {
+            // Without an end, the lines after the body are shown again.
+            let body = lines[at + 1..].iter().take_while(|line| may_be_body(line)).count();
+            private[at + 1..=at + body].fill(true);
+        }
+    }
+    private
+}
+
+/// Returns true if the message of a line is a single word in base64, or empty.
+fn may_be_body(line: &str) -> bool {
+    let line = line.trim();
+    let (before, word) = line.rsplit_once(char::is_whitespace).unwrap_or(("", line));
+    // In the journal, a word with a colon precedes the message.
+    let is_alone = before.is_empty() || before.ends_with(':');
+    word.ends_with(':') || (is_alone && word.trim_end_matches('=').chars().all(is_base64))
+}
+
+/// Returns a line without long words in base64. A line of a key is one, also if neither end of the key is in the
+/// bundle.
+fn without_base64(line: &str) -> String {
+    const SHORTEST: usize = 40;
+    let is_key = |word: &str| {
+        let has = |kind: fn(&u8) -> bool| word.bytes().any(|byte| kind(&byte));
+        // Paths and names rarely have all three.
+        word.len() >= SHORTEST && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit)
+    };
+    let mut out = String::with_capacity(line.len());
+    for part in line.split_inclusive(|char| !is_base64(char)) {
+        let word = part.trim_end_matches(|char| !is_base64(char));
+        out.push_str(if is_key(word) { HIDDEN } else { word });
+        out.push_str(&part[word.len()..]);
+    }
+    out
+}
+
+fn is_base64(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '+' | '/')
 }
 
 #[cfg(test)]
@@ -98,6 +155,44 @@ mod tests {
         let many = |word: &str| format!("{}\n", word.repeat(40)).repeat(20_000);
         let much = text(&report, &[("kubelet".to_owned(), many("word "))], LARGEST);
         assert!(much.len() <= LARGEST);
+    }
+
+    /// Returns the text of a bundle whose only section has these lines.
+    fn told(lines: &[&str]) -> String {
+        let now = "2026-11-21T20:00:00Z".parse().unwrap();
+        let report = BootState::new(Mode::Delegate, false, String::new(), now).report(now);
+        text(&report, &[("kubelet".to_owned(), lines.join("\n"))], LARGEST)
+    }
+
+    const BODY: &str = "MIIEpAIBAAKCAQEA7/b4/x+Qk/plain/Zr8/a/Wn2/Lq/9f/T3/vX/c5/e6/g7h8";
+
+    #[test]
+    fn a_key_whose_first_line_is_too_old_is_hidden() {
+        let at = "2026-11-21T20:00:00.000001+0000 host kubelet[12]:";
+        let [body, rest] = [BODY, "Ab3/x9=="].map(|line| format!("{at} {line}"));
+        let [end, before, after] =
+            ["-----END RSA PRIVATE KEY-----", "lines before", "lines after"].map(|line| format!("{at} {line}"));
+        let told = told(&[&before, &body, &body, &rest, &end, &after]);
+        assert!(told.contains("lines before\n") && told.contains("lines after\n"), "{told}");
+        assert!(!told.contains("plain") && !told.contains("x9") && !told.contains("PRIVATE"), "{told}");
+    }
+
+    #[test]
+    fn a_line_of_a_key_is_hidden_without_its_ends() {
+        let told = told(&["I1121 begins", BODY, &format!("key: {BODY}, more"), "opens /etc/kubernetes/pki"]);
+        assert!(told.contains("I1121 begins\n") && told.contains("opens /etc/kubernetes/pki\n"), "{told}");
+        assert!(!told.contains("plain"), "{told}");
+    }
+
+    #[test]
+    fn a_key_without_an_end_hides_no_other_lines() {
+        let told = told(&["-----BEGIN EC PRIVATE KEY-----", BODY, "Ab3/x9==", "kubelet has ended", "it starts again"]);
+        assert!(told.contains("kubelet has ended\nit starts again\n"), "{told}");
+        assert!(!told.contains("plain") && !told.contains("x9"), "{told}");
+        let whole = "-----BEGIN X----- a -----END X-----";
+        let told =
+            self::told(&["-----BEGIN X-----", "it starts", whole, "it runs", "-----BEGIN X-----", "in it", whole]);
+        assert!(told.contains("it starts\n") && told.contains("it runs\n") && told.contains("in it\n"), "{told}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::Known;
 use crate::boot_state::pace::Pace;
 use crate::boot_state::{Health, Observation};
+use crate::preflight::credentials::OwnNode;
 use crate::probes::api::{ApiServer, NodeEvent, NodeWatch, Unreachable};
 use crate::probes::http::{Server, dial};
 use crate::probes::kubeconfig::{Kubeconfig, Token};
@@ -130,9 +131,8 @@ async fn follow_node(
 ) -> Result<Followed, String> {
     let (unit, manager) = tokio::join!(supervisor::text_of("kubelet"), supervisor::environment());
     let documents = documents::read(unit.as_deref(), manager.as_deref());
-    let Some((_, text)) = documents.kubeconfig else { return Ok(Followed::Unwritten) };
-    let read = |path: &str| fs_err::read(path).ok();
-    let Ok(config) = Kubeconfig::read(&text, &read) else { return Ok(Followed::Unwritten) };
+    let Some((path, text)) = documents.kubeconfig else { return Ok(Followed::Unwritten) };
+    let Ok(config) = Kubeconfig::of_file(&path, &text) else { return Ok(Followed::Unwritten) };
     let config = config.within(&documents.environment);
     let server = match ApiServer::connect(&config, token).await {
         Ok(server) => server,
@@ -144,6 +144,20 @@ async fn follow_node(
         Err(Unreachable::CredentialCheck(_)) => return Ok(Followed::Unadmitted),
     };
     send(observed, Observation::Lost(None)).await?;
+    watch_node(observed, known, name, token, server).await
+}
+
+async fn watch_node(
+    observed: &Observed,
+    known: &mut watch::Receiver<Known>,
+    name: &str,
+    token: &mut Option<Token>,
+    mut server: ApiServer,
+) -> Result<Followed, String> {
+    // A watch has no event for a Node that was deleted before it began.
+    if server.node(name).await == OwnNode::Absent {
+        send(observed, Observation::Node(None)).await?;
+    }
     let Ok(watch) = server.watch_node(name).await else {
         // A refused token is not reused.
         *token = token.take().filter(|token| !token.is_fresh(Timestamp::now()));
@@ -233,6 +247,31 @@ mod tests {
         let (observed, _observed_rx) = mpsc::channel(8);
         let (_known_tx, mut known) = watch::channel(Known { node_name: Some("n".to_owned()), ..Known::default() });
         follow_watch(&observed, &mut known, "n", watch).await.unwrap()
+    }
+
+    /// Returns what is observed of the Node until its watch ends.
+    async fn seen(answer: Answer) -> Vec<bool> {
+        let issuer = authority();
+        let address = server(&issuer, "localhost", FAR, answer).await;
+        let Ok(api) = ApiServer::connect(&config(address, &issuer), &mut None).await else { panic!("it answers") };
+        let (observed, mut observed_rx) = mpsc::channel(8);
+        let (_known_tx, mut known) = watch::channel(Known { node_name: Some("n".to_owned()), ..Known::default() });
+        watch_node(&observed, &mut known, "n", &mut None, api).await.unwrap();
+        drop(observed);
+        let mut nodes = Vec::new();
+        while let Some(observation) = observed_rx.recv().await {
+            let Observation::Node(node) = observation else { panic!("only the Node is watched") };
+            nodes.push(node.is_some());
+        }
+        nodes
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_deleted_between_two_watches_is_seen_to_be_absent() {
+        let absent = seen(|line| if line.starts_with("GET /api/v1/nodes/n ") { "404 {}" } else { "200 " });
+        assert_eq!(absent.await, [false]);
+        let refused = seen(|line| if line.starts_with("GET /api/v1/nodes/n ") { "403 {}" } else { "200 " });
+        assert!(refused.await.is_empty());
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 //! ```text
 //!  service control manager ──► main ──► START_PENDING ──► service::run ──► ready ──► RUNNING
 //!                               ▲                              │
-//!                  stop, shutdown, preshutdown ──► stop ──► STOP_PENDING ──► STOPPED (exit code)
+//!                               stop, shutdown ──► stop ──► STOP_PENDING ──► STOPPED (exit code)
 //! ```
 
 use std::ffi::OsString;
@@ -83,7 +83,7 @@ fn main(_: Vec<OsString>) {
     let stop = Arc::new(Notify::new());
     let stops = Arc::clone(&stop);
     let handler = move |control| match control {
-        ServiceControl::Stop | ServiceControl::Shutdown | ServiceControl::Preshutdown => {
+        ServiceControl::Stop | ServiceControl::Shutdown => {
             stops.notify_one();
             ServiceControlHandlerResult::NoError
         }

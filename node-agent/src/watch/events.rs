@@ -51,6 +51,26 @@ pub fn decode(bytes: &[u8]) -> String {
     }
 }
 
+/// Returns the text of the complete lines in a piece of a file, and their length in bytes. A line that does not fit
+/// into a piece of `most` bytes is skipped: otherwise, no line after it would be read.
+#[must_use]
+pub fn complete_lines(mut piece: Vec<u8>, is_wide: bool, most: usize) -> (String, usize) {
+    const MARK: [u8; 2] = [0xff, 0xfe];
+    let end = if is_wide {
+        piece.chunks_exact(2).rposition(|pair| pair == [b'\n', 0]).map_or(0, |at| 2 * at + 2)
+    } else {
+        piece.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+    };
+    if end == 0 && piece.len() >= most {
+        return (String::new(), piece.len());
+    }
+    piece.truncate(end);
+    if is_wide && !piece.starts_with(&MARK) {
+        piece.splice(..0, MARK);
+    }
+    (decode(&piece), end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,5 +100,16 @@ mod tests {
         assert_eq!(decode(b"\xef\xbb\xbfmarked"), "marked");
         assert_eq!(decode(b"\xff\xfeh\0i\0"), "hi");
         assert_eq!(decode(b"\xff\xfeh\0i"), "h");
+    }
+
+    #[test]
+    fn lines_after_one_that_is_too_long_are_read() {
+        let read = |bytes: &[u8], is_wide| complete_lines(bytes.to_vec(), is_wide, 8);
+        assert_eq!(read(b"a\nb\nc", false), ("a\nb\n".to_owned(), 4));
+        assert_eq!(read(b"begun", false), (String::new(), 0), "the rest of the line is not written yet");
+        assert_eq!(read(b"too long", false), (String::new(), 8));
+        assert_eq!(read(b"\xff\xfea\0\n\0b\0", true), ("a\n".to_owned(), 6));
+        assert_eq!(read(b"a\0\n\0b\0", true), ("a\n".to_owned(), 4));
+        assert_eq!(read(b"l\0o\0n\0g\0", true), (String::new(), 8));
     }
 }

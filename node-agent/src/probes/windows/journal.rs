@@ -107,16 +107,8 @@ fn read_from(path: &Path, from: u64) -> std::io::Result<(String, u64)> {
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(LARGEST).read_to_end(&mut bytes)?;
-    let end = if is_wide {
-        bytes.chunks_exact(2).rposition(|pair| pair == [b'\n', 0]).map_or(0, |at| 2 * at + 2)
-    } else {
-        bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
-    };
-    bytes.truncate(end);
-    if is_wide && from > 0 {
-        bytes.splice(..0, mark);
-    }
-    Ok((events::decode(&bytes), end as u64))
+    let (text, length) = events::complete_lines(bytes, is_wide, usize::try_from(LARGEST).unwrap_or(usize::MAX));
+    Ok((text, length as u64))
 }
 
 /// Returns the last lines of a source, for the bundle.
