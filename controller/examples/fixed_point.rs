@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use muster_aws::catalogue;
 use muster_controller::manifest;
 use muster_controller::snapshot::{self, Settings as SnapshotSettings};
-use muster_scheduling::disrupt::{Estate, Settings, carried_out, decide};
+use muster_scheduling::disrupt::{DisruptionInput, Settings, carried_out, decide};
 use muster_scheduling::model::{Catalogue, Options, Pod, Problem};
 use muster_scheduling::{lower_bound, solve, validate_disruption};
 
@@ -69,12 +69,12 @@ fn main() -> Result<()> {
 }
 
 /// USD per hour of all nodes whose price is known.
-fn price(estate: &Estate) -> f64 {
+fn price(estate: &DisruptionInput) -> f64 {
     (0..estate.problem.nodes.len()).filter_map(|node| estate.price(node)).sum()
 }
 
 /// What no assignment of the pods of all nodes can undercut.
-fn bound(estate: &Estate) -> f64 {
+fn bound(estate: &DisruptionInput) -> f64 {
     let mut problem: Problem = estate.problem.clone();
     for node in std::mem::take(&mut problem.nodes) {
         problem.pods.extend(node.bound.into_iter().map(|pod| Pod { name: pod.name, spec: pod.spec }));

@@ -19,12 +19,12 @@
 //! early. See [`platform`] for the differences.
 //!
 //! Decisions are pure functions of observations and a time that is passed in: [`preflight`], [`watch`], [`devices`],
-//! [`course`]. They parse Linux text formats but call no Linux API, so they run on every platform. Probes and
+//! [`boot_state`]. They parse Linux text formats but call no Linux API, so they run on every platform. Probes and
 //! publishing only do I/O and decide nothing. The stream to a controller ([`link`]) is another reader of the same
 //! reports.
 
+pub mod boot_state;
 pub mod cli;
-pub mod course;
 pub mod devices;
 pub mod phase;
 pub mod platform;

@@ -9,9 +9,9 @@
 //! ```
 
 mod bundles;
-mod desk;
 mod readers;
 mod rounds;
+mod supervisor;
 mod watchers;
 #[cfg(windows)]
 pub mod windows;
@@ -27,10 +27,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use self::desk::{Desk, Now};
 use self::readers::{Readers, Tells};
-use crate::course::Course;
-use crate::course::hold::Hold;
+use self::supervisor::{Now, Supervisor};
+use crate::boot_state::BootState;
+use crate::boot_state::hold::Hold;
 use crate::link;
 use crate::probes::machine;
 use crate::publish::{endpoint, socket, status};
@@ -80,16 +80,16 @@ pub async fn run(
     let Settings { run_folder, log_folder, state_folder, metadata_endpoint, report_only } = settings;
     fs::create_dir_all(&run_folder).map_err(fault("the agent's folder cannot be made"))?;
     let incoming = endpoint::bind(&run_folder).map_err(fault("the agent's socket cannot be made"))?;
-    let (mut course, hold) = resumed(&run_folder, report_only);
+    let (mut boot_state, hold) = resumed(&run_folder, report_only);
 
     let mut parts = JoinSet::new();
     let (observed_tx, mut observed_rx) = mpsc::channel(QUEUE);
     let (asked_tx, mut asked_rx) = mpsc::channel(8);
     let (made_tx, mut made_rx) = mpsc::channel(1);
-    let (known_tx, known_rx) = watch::channel(Known { health_port: course.health_port(), ..Known::default() });
+    let (known_tx, known_rx) = watch::channel(Known { health_port: boot_state.health_port(), ..Known::default() });
     let (done_tx, mut done_rx) = mpsc::channel(1);
     let bundles = bundles::spawn(&mut parts, log_folder);
-    let first = course.report(Timestamp::now());
+    let first = boot_state.report(Timestamp::now());
     let (reports_tx, reports) = watch::channel(first.clone());
     link::spawn(&mut parts, state_folder, metadata_endpoint.clone(), reports);
     let tells = Tells { known: known_tx, bundles, reports: reports_tx };
@@ -99,43 +99,43 @@ pub async fn run(
     let rounds = rounds::spawn(&mut parts, metadata_endpoint.clone(), made_tx);
     watchers::spawn(&mut parts, &observed_tx, &known_rx, &asked_tx, metadata_endpoint);
     let orders = works::spawn(&mut parts, done_tx);
-    let mut desk = Desk::new(course, hold, rounds, orders, report_only, Now::read());
+    let mut supervisor = Supervisor::new(boot_state, hold, rounds, orders, report_only, Now::read());
 
     readers.write_status().map_err(fault("the status cannot be written"))?;
     ready().map_err(fault("whoever started the agent cannot be told that it runs"))?;
-    desk.look(Now::read());
+    supervisor.look(Now::read());
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::pin!(stop);
     loop {
         tokio::select! {
             Some(observation) = observed_rx.recv() => {
-                desk.observe(observation, Now::read());
+                supervisor.observe(observation, Now::read());
                 // Drain a burst completely before a report is made.
                 while let Ok(observation) = observed_rx.try_recv() {
-                    desk.observe(observation, Now::read());
+                    supervisor.observe(observation, Now::read());
                 }
             }
-            Some(asked) = asked_rx.recv() => desk.ask(asked, Now::read()),
-            Some(made) = made_rx.recv() => desk.judge(made, Now::read()),
-            Some(done) = done_rx.recv() => desk.done(done, Now::read()),
-            () = until(desk.answer_due()) => desk.answer_the_late(Now::read()),
-            _ = tick.tick() => desk.look_again_if_due(readers.report(), Now::read()),
+            Some(asked) = asked_rx.recv() => supervisor.ask(asked, Now::read()),
+            Some(made) = made_rx.recv() => supervisor.judge(made, Now::read()),
+            Some(done) = done_rx.recv() => supervisor.done(done, Now::read()),
+            () = until(supervisor.answer_due()) => supervisor.answer_the_late(Now::read()),
+            _ = tick.tick() => supervisor.look_again_if_due(readers.report(), Now::read()),
             Some(ended) = parts.join_next() => return Err(why(ended)),
             () = &mut stop => return Ok(()),
         }
-        readers.tell(desk.course(), Timestamp::now());
+        readers.tell(supervisor.boot_state(), Timestamp::now());
     }
 }
 
 /// Restores the course, and the start owed to the kubelet, from the predecessor's status if it is of this boot. On
 /// Windows the agent's folder outlives the boot.
-fn resumed(run_folder: &std::path::Path, report_only: bool) -> (Course, Hold<socket::Asked>) {
+fn resumed(run_folder: &std::path::Path, report_only: bool) -> (BootState, Hold<socket::Asked>) {
     let boot_id = machine::boot_id();
     let before = status::read(run_folder).ok().filter(|it| it.boot_id == boot_id);
-    let mut course = Course::new(Mode::Delegate, report_only, boot_id, Timestamp::now());
-    course.resume(before.as_ref());
-    (course, Hold::new(before.is_some_and(|it| it.held)))
+    let mut boot_state = BootState::new(Mode::Delegate, report_only, boot_id, Timestamp::now());
+    boot_state.resume(before.as_ref());
+    (boot_state, Hold::new(before.is_some_and(|it| it.held)))
 }
 
 fn fault(what: &'static str) -> impl Fn(io::Error) -> String {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use muster_agent::preflight::standing::{OwnNode, Standing};
+use muster_agent::preflight::credentials::{CredentialCheck, OwnNode};
 use muster_agent::probes::api::{self, ApiServer, NodeEvent};
 use muster_agent::probes::kubeconfig::{Kubeconfig, User};
 
@@ -109,7 +109,9 @@ fn a_large_node_is_in_memory_once() {
     runtime.block_on(async {
         let before = memory("VmRSS");
         match api::standing(&config, Some(NAME), &mut None).await {
-            Some(Standing::Known { node: OwnNode::Present(node), .. }) => assert_eq!(node.instance_id(), Some("i-1")),
+            Some(CredentialCheck::Known { node: OwnNode::Present(node), .. }) => {
+                assert_eq!(node.instance_id(), Some("i-1"))
+            }
             other => panic!("{other:?}"),
         }
         let asked = memory("VmHWM").saturating_sub(before);

@@ -176,12 +176,12 @@ mod tests {
 
     use super::*;
 
-    struct Ground {
+    struct Fixture {
         ending: watch::Sender<bool>,
         places: Arc<Semaphore>,
     }
 
-    impl Ground {
+    impl Fixture {
         fn new() -> Self {
             Self { ending: watch::channel(false).0, places: Arc::new(Semaphore::new(1)) }
         }
@@ -217,7 +217,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_ends_by_itself_or_when_it_has_lasted_or_told_enough() {
-        let ground = Ground::new();
+        let ground = Fixture::new();
         let few = stream::iter([frame(5), frame(6)]);
         assert_eq!(ground.last(few).await, (Code::Ok, 11, Duration::ZERO));
         let silent = stream::iter([frame(5)]).chain(stream::pending());

@@ -150,13 +150,13 @@ mod tests {
         format!("{} {} {phase}", answer.change().as_str_name().trim_start_matches("NODE_CHANGE_"), answer.key)
     }
 
-    struct Ground {
+    struct Fixture {
         rows: watch::Sender<Option<Arc<Rows>>>,
         ending: watch::Sender<bool>,
         places: Arc<Semaphore>,
     }
 
-    impl Ground {
+    impl Fixture {
         fn new() -> Self {
             Self { rows: watch::channel(None).0, ending: watch::channel(false).0, places: Arc::new(Semaphore::new(1)) }
         }
@@ -182,7 +182,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_is_told_and_then_what_changes() {
-        let ground = Ground::new();
+        let ground = Fixture::new();
         let mut stream = pin!(ground.watched(None));
         assert_eq!(said(&mut stream), [""; 0], "nothing is known yet");
         ground.rows.send_replace(rows([("a", "p", "Ready"), ("b", "q", "Launched")]));
@@ -197,7 +197,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_very_row_that_was_told_is_not_looked_into() {
-        let ground = Ground::new();
+        let ground = Fixture::new();
         let mut stream = pin!(ground.watched(None));
         // NaN differs from itself: a comparison by value would send the row again.
         let value = Value { kind: Some(Kind::NumberValue(f64::NAN)) };
@@ -211,7 +211,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn of_a_pool_only_its_own_are_told() {
-        let ground = Ground::new();
+        let ground = Fixture::new();
         let mut stream = pin!(ground.watched(Some("q")));
         ground.rows.send_replace(rows([("a", "p", "Ready")]));
         assert_eq!(said(&mut stream), ["ALL_TOLD  "]);
@@ -223,7 +223,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_reads_slowly_is_told_the_latest_and_then_ended() {
-        let ground = Ground::new();
+        let ground = Fixture::new();
         let mut stream = pin!(ground.watched(None));
         ground.rows.send_replace(rows([("a", "p", "Launching"), ("b", "p", "Launching")]));
         assert_eq!(shown(&stream.next().await.unwrap().unwrap()), "ADDED a Launching");
@@ -244,7 +244,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_place_is_free_when_its_watch_has_gone() {
-        let ground = Ground::new();
+        let ground = Fixture::new();
         let stream = ground.watched(None);
         assert_eq!(ground.places.available_permits(), 0);
         drop(stream);

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::edge::Fence;
-use crate::watch::{Health, Picture, Standing as Known};
+use crate::watch::{Health, Picture, WatchState as Known};
 
 /// Interval between checks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const SILENT: Duration = Duration::from_mins(2);
 
 /// State of a replica that its health depends on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct ReplicaState {
     /// True once it has seen the whole cluster.
     pub(super) is_synced: bool,
     /// True if its watches are current.
@@ -42,8 +42,8 @@ pub(super) struct Standing {
 ///
 /// Parts are those of the whole controller. A service is serving where all its RPCs are answered: `muster.v1.Fleet`
 /// only at the leader, because other replicas do not launch. A client that balances by health finds the leader.
-pub(super) fn statuses(standing: Standing) -> Statuses {
-    let Standing { is_synced, hears, leads, serves } = standing;
+pub(super) fn statuses(standing: ReplicaState) -> Statuses {
+    let ReplicaState { is_synced, hears, leads, serves } = standing;
     let parts = [
         ("", is_synced),
         ("controller.AgentGateway", serves),
@@ -81,10 +81,10 @@ pub(super) async fn keep(
 ) -> Infallible {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last = Standing::default();
+    let mut last = ReplicaState::default();
     loop {
         ticks.tick().await;
-        let standing = Standing {
+        let standing = ReplicaState {
             is_synced: picture.is_synced(),
             hears: hears(&picture.health()),
             leads: fence.is_open(),
@@ -102,7 +102,7 @@ mod tests {
     use crate::state::Kind;
 
     /// Returns the names that are serving.
-    fn well(standing: Standing) -> Vec<String> {
+    fn well(standing: ReplicaState) -> Vec<String> {
         let all = statuses(standing);
         assert_eq!(all.len(), 5 + muster_gateway::services().count(), "each has a name of its own");
         all.into_iter().filter(|(_, status)| *status == ServingStatus::Serving).map(|(name, _)| name).collect()
@@ -120,19 +120,19 @@ mod tests {
             all.sort_unstable();
             all
         };
-        let at_first = Standing::default();
+        let at_first = ReplicaState::default();
         assert_eq!(well(at_first), with(&[]));
-        let synced = Standing { is_synced: true, hears: true, ..at_first };
+        let synced = ReplicaState { is_synced: true, hears: true, ..at_first };
         assert_eq!(well(synced), with(&["", "controller.KubeApi"]));
-        assert_eq!(well(Standing { hears: false, ..synced }), with(&[""]), "what was seen is there still");
-        let leads = Standing { leads: true, ..synced };
+        assert_eq!(well(ReplicaState { hears: false, ..synced }), with(&[""]), "what was seen is there still");
+        let leads = ReplicaState { leads: true, ..synced };
         assert_eq!(well(leads), with(&["", "controller.KubeApi", "controller.Provisioner"]));
         let gateway =
             ["controller.AgentGateway", "muster.v1.Diagnosis", "muster.v1.Enrolment", "muster.v1.NodeReports"];
         let serves = [&["", "controller.KubeApi"][..], &gateway].concat();
-        assert_eq!(well(Standing { serves: true, ..synced }), with(&serves), "it does not lead");
+        assert_eq!(well(ReplicaState { serves: true, ..synced }), with(&serves), "it does not lead");
         let all = [&serves[..], &["controller.Fleet", "controller.Provisioner", "muster.v1.Fleet"]].concat();
-        assert_eq!(well(Standing { serves: true, ..leads }), with(&all));
+        assert_eq!(well(ReplicaState { serves: true, ..leads }), with(&all));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(crate) struct Knowledge {
 }
 
 /// Answers operators for the lifetime of this replica.
-pub(super) struct Desk {
+pub(super) struct OperatorService {
     pub(super) picture: Picture,
     pub(super) client: Client,
     pub(super) records: Records,
@@ -60,7 +60,7 @@ pub(super) struct Desk {
     pub(super) clock: fn() -> Timestamp,
 }
 
-impl Operators for Desk {
+impl Operators for OperatorService {
     /// Any client can send any text, so only tokens for this audience cost a review.
     fn may_know(&self, token: &str) -> bool {
         may_be_for_us(token)
@@ -110,7 +110,7 @@ impl Operators for Desk {
     }
 }
 
-impl Desk {
+impl OperatorService {
     async fn ask(&self, token: &str, verb: Verb, path: &str) -> Result<Access, Unavailable> {
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: Some(vec![AUDIENCE.to_owned()]) };
         let review = TokenReview { spec, ..TokenReview::default() };

@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use super::boot::Boots;
 use super::keeper::Keeper;
 use super::keys::Keys;
-use super::operators::{Desk, Knowledge};
+use super::operators::{Knowledge, OperatorService};
 use super::records::Records;
 use super::rows::Roster;
 use super::sources::Live;
@@ -157,7 +157,7 @@ async fn both(options: Options, agents: TcpListener, plaintext: TcpListener, pla
         (Ok(agents), Ok(plaintext)) => (agents, plaintext),
         (Err(error), _) | (_, Err(error)) => return format!("a port cannot be served: {error}"),
     };
-    let (statuses_tx, statuses) = watch::channel(health::statuses(health::Standing::default()));
+    let (statuses_tx, statuses) = watch::channel(health::statuses(health::ReplicaState::default()));
     let (serves_tx, serves) = watch::channel(false);
     let (picture, fence) = (place.picture.clone(), place.fence.clone());
     tokio::select! {
@@ -200,7 +200,8 @@ async fn serve(
     let records = Records::new(&client, &namespace);
     let roster = Arc::new(Roster::new(picture.clone()));
     let rows = Arc::clone(&roster);
-    let desk = Desk { picture: picture.clone(), client: client.clone(), records, knowledge, orders, roster, clock };
+    let desk =
+        OperatorService { picture: picture.clone(), client: client.clone(), records, knowledge, orders, roster, clock };
     let live = Arc::new(Live::new(picture, client, &namespace, Arc::clone(&cloud), boots, clock));
     let gateway = Gateway {
         operators: Arc::new(desk),

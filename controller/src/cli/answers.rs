@@ -60,9 +60,9 @@ pub(crate) fn explanation(manifests: Manifests, given: Given<'_>, of: &Of) -> Re
         Of::Removal(name) => (Subject::Node(name.clone()), true),
     };
     let snapshot = snapshot::assemble(&manifests, settings, types);
-    let Snapshot { problem, custody, remarks, warnings: _ } = snapshot.map_err(Failure::from)?;
+    let Snapshot { problem, managed_nodes, remarks, warnings: _ } = snapshot.map_err(Failure::from)?;
     // Prices are those of the controller's catalogue, and the price source is not shown in an explanation.
-    let inputs = Inputs { problem, manifests, custody, remarks, price_source: String::new() };
+    let inputs = Inputs { problem, manifests, managed_nodes, remarks, price_source: String::new() };
     let choices = disrupt::Settings { first: false, ..*choices };
     let explained = explain::explain(&inputs, &choices, &subject, if_removed, now, &mut Progress::new(false))?;
     value(&explained)

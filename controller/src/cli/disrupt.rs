@@ -6,7 +6,7 @@ mod text;
 use std::io::Write;
 
 use jiff::Timestamp;
-use muster_scheduling::disrupt::{Decision, Estate, Settings, decide};
+use muster_scheduling::disrupt::{Decision, DisruptionInput, Settings, decide};
 use muster_scheduling::validate_disruption;
 
 use self::document::DisruptionDocument;
@@ -37,7 +37,7 @@ pub(crate) fn print(
     palette: Palette,
 ) -> Result<(), Failure> {
     let DisruptSettings { sources: _, packing, first, move_price, refused, now, format } = settings;
-    let mut estate = inputs.custody.estate(&inputs.problem);
+    let mut estate = inputs.managed_nodes.estate(&inputs.problem);
     estate.problem.refuse(&refused::read(refused, &inputs.problem)?);
     let choices = Settings { move_price: *move_price, ..packing.disruption(*first) };
     let verdict = judge(&estate, *now, &choices, progress)?;
@@ -54,7 +54,7 @@ pub(crate) fn print(
 /// # Errors
 /// [`Failure::InvalidPlan`] if the validator disagrees.
 pub(crate) fn judge(
-    estate: &Estate,
+    estate: &DisruptionInput,
     now: Timestamp,
     settings: &Settings,
     progress: &mut Progress,

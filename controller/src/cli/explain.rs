@@ -1,7 +1,7 @@
 //! `muster explain`: the state of one pod or node, explained from the plan of `muster plan`.
 
-mod custody;
 mod document;
+mod managed_nodes;
 mod text;
 
 use std::io::Write;
@@ -13,8 +13,8 @@ use muster_scheduling::explain::{Explainer, PlacedOn};
 use muster_scheduling::model::Problem;
 use serde::Serialize;
 
-use self::custody::{CustodyDocument, RemovalDocument};
 use self::document::{Health, NodeExplanation, PodExplanation};
+use self::managed_nodes::{CustodyDocument, RemovalDocument};
 use super::failure::Failure;
 use super::inputs::Inputs;
 use super::output::{Format, write_document};
@@ -78,8 +78,8 @@ pub(crate) fn explain(
             let members = roster::members(&inputs.manifests);
             explanation.health = members.iter().find(|it| *it.name == **name).map(|it| Health::new(it, now));
             if let Some(node) = problem.nodes.iter().position(|node| &*node.name == name) {
-                let estate = inputs.custody.estate(problem);
-                explanation.custody = CustodyDocument::new(&estate, (now, choices), node, progress)?;
+                let estate = inputs.managed_nodes.estate(problem);
+                explanation.managed_nodes = CustodyDocument::new(&estate, (now, choices), node, progress)?;
                 if if_removed {
                     explanation.if_removed = Some(RemovalDocument::new(&estate, (now, choices), node)?);
                 }

@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::settings::{ClusterSource, Packing, Sources};
 use super::types::Supply;
 use crate::manifest::{self, DefaultSpread, Intake, Manifests, NodeClass};
-use crate::snapshot::{self, Custody, Remarks, Settings, Snapshot};
+use crate::snapshot::{self, ManagedNodes, Remarks, Settings, Snapshot};
 use crate::watch::{self, Question, Scope};
 
 /// Input of a command.
@@ -22,7 +22,7 @@ pub(crate) struct Inputs {
     /// Objects that were read.
     pub(crate) manifests: Manifests,
     /// Data for the disruption of its nodes.
-    pub(crate) custody: Custody,
+    pub(crate) managed_nodes: ManagedNodes,
     /// Warnings for the authors of its pods.
     pub(crate) remarks: Remarks,
     /// Source of the prices, as text.
@@ -53,11 +53,11 @@ pub(crate) fn read(
     };
     progress.stage("putting the cluster together");
     let settings = Settings { gates: *gates, default_spread };
-    let Snapshot { problem, custody, remarks, warnings } =
+    let Snapshot { problem, managed_nodes, remarks, warnings } =
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
     progress.clear();
     report(&manifests, &warnings, palette);
-    Ok(Inputs { problem, manifests, custody, remarks, price_source: catalogue.price_source() })
+    Ok(Inputs { problem, manifests, managed_nodes, remarks, price_source: catalogue.price_source() })
 }
 
 /// Reads the NodeClasses in `files`, and in the cluster if there is one.

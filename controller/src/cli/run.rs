@@ -15,7 +15,7 @@ use super::dry_run;
 use super::failure::Failure;
 use super::settings::{move_price_of, payback_of};
 use crate::agents::{self, Port};
-use crate::disruption::Tempo;
+use crate::disruption::Timing;
 use crate::ec2;
 use crate::lifecycle::caps::Caps;
 use crate::manifest::{self, DefaultSpread};
@@ -189,7 +189,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
             payback: payback_of(&payback)?,
             ..disrupt::Settings::default()
         },
-        tempo: Tempo::default(),
+        timing: Timing::default(),
         snapshot: snapshot::Settings { gates, default_spread },
         reads_services: scheduler_config.is_some(),
         wait_for_unschedulable_mark,

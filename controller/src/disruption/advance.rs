@@ -113,7 +113,7 @@ fn dropped_out(look: &Look<'_>, staying: &[(&Candidate<'_>, Mark)], now: Timesta
 }
 
 fn progress(look: &Look<'_>, mark: &Mark, now: Timestamp) -> Progress {
-    let settled = after(mark.since, look.tempo.settled);
+    let settled = after(mark.since, look.timing.settled);
     let there = |wanted: &&String| look.replacements.iter().find(|one| name(one.claim) == wanted.as_str());
     for wanted in &mark.replacements {
         if let Some(one) = there(&wanted).filter(|one| is_leaving(one.claim)) {

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodePool, annotations};
 
-use super::deliberation::Tempo;
 use super::mark::{Mark, is_marked, mark_of};
+use super::planner::Timing;
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Resident, condition, is_true};
 use crate::node::Node;
@@ -23,7 +23,7 @@ pub struct Look<'a> {
     /// Operations that an operator has paused in the whole cluster.
     pub pause: Pause,
     /// Timing of disruption.
-    pub tempo: Tempo,
+    pub timing: Timing,
 }
 
 /// A claim whose node is to be removed.

@@ -23,9 +23,9 @@
 //!
 //! # Usage
 //!
-//! The caller (the event loop or the simulator) keeps one [`Deliberation`]:
+//! The caller (the event loop or the simulator) keeps one [`DisruptionPlanner`]:
 //!
-//! 1. Call [`Deliberation::turn`] with a fresh snapshot when [`Rhythm`] is due, on a blocking thread. Violations found
+//! 1. Call [`DisruptionPlanner::turn`] with a fresh snapshot when [`PassSchedule`] is due, on a blocking thread. Violations found
 //!    by the independent validator are reported, and the voluntary commands concerned are left out. Each command of the
 //!    decision becomes an [`Order`], its launches NodeClaims, and [`begin`] returns their first steps: [`Openings`].
 //! 2. Call [`advance`] for a command whenever a claim that [`running`] lists for it changes, or its Node or a pod
@@ -37,15 +37,15 @@
 
 mod advance;
 mod begin;
-mod deliberation;
 mod home;
 mod look;
 mod mark;
 mod objection;
 mod opening;
+mod pass_schedule;
 mod patience;
 mod peak_load;
-mod rhythm;
+mod planner;
 mod rollback;
 mod savings;
 mod stale;
@@ -55,11 +55,11 @@ mod tests;
 
 pub use advance::advance;
 pub use begin::{Leaver, Order, begin};
-pub use deliberation::{Deliberation, Tempo, Turn};
 pub use home::Home;
 pub use look::{Candidate, Look, Replacement, running};
 pub use mark::{Mark, is_marked, mark_of};
 pub use opening::{Launches, Opening, Openings};
-pub use rhythm::Rhythm;
+pub use pass_schedule::PassSchedule;
+pub use planner::{DisruptionPlanner, Timing, Turn};
 pub use savings::{Delivered, Rest};
 pub use stale::stale;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use muster_api::NodeClaim;
-use muster_scheduling::disrupt::{Cause, Command, Decision, Estate};
+use muster_scheduling::disrupt::{Cause, Command, Decision, DisruptionInput};
 use muster_scheduling::model::Problem;
 
 use super::begin::{Leaver, Order, begin};
@@ -21,7 +21,7 @@ use crate::step::Step;
 #[derive(Debug)]
 pub struct Openings<'a> {
     decision: &'a Decision,
-    estate: &'a Estate,
+    estate: &'a DisruptionInput,
     /// Problem of the estate with the pods of the decision, to which launches refer by index.
     problem: Problem,
     launches: Launches<'a>,
@@ -56,7 +56,7 @@ pub struct Opening {
 impl<'a> Openings<'a> {
     /// Prepares the commands of `decision`, which was made about `estate`.
     #[must_use]
-    pub fn new(decision: &'a Decision, estate: &'a Estate, launches: Launches<'a>) -> Self {
+    pub fn new(decision: &'a Decision, estate: &'a DisruptionInput, launches: Launches<'a>) -> Self {
         let mut problem = Problem::default();
         if decision.commands.iter().any(Command::replaces) {
             problem.clone_from(&estate.problem);

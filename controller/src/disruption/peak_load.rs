@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use muster_scheduling::disrupt::Estate;
+use muster_scheduling::disrupt::DisruptionInput;
 use muster_scheduling::model::{Node, Problem, Resource};
 
 /// Fraction of a node by which its load must have fallen: less may be a pod or two that come and go.
@@ -44,9 +44,9 @@ struct Peak {
 impl PeakLoads {
     /// Records the load of every managed node, and the nodes that a pod has `left` since the last call. Sets the time
     /// until which consolidation must keep each of them.
-    pub(super) fn observe(&mut self, estate: &mut Estate, left: &BTreeSet<Arc<str>>, payback: SignedDuration) {
+    pub(super) fn observe(&mut self, estate: &mut DisruptionInput, left: &BTreeSet<Arc<str>>, payback: SignedDuration) {
         let before = std::mem::take(&mut self.0);
-        let Estate { problem, members, .. } = estate;
+        let DisruptionInput { problem, members, .. } = estate;
         for (node, member) in problem.nodes.iter().zip(members) {
             let Some(member) = member else { continue };
             let load = load(problem, node);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     /// Returns a node with 10 CPUs, launched at 100 s for this fraction of it, with this number of pods of one CPU.
-    fn estate(pods: usize, launched_for: f64) -> Estate {
+    fn estate(pods: usize, launched_for: f64) -> DisruptionInput {
         let amounts = |cpu: i64| -> Resources { [(Resource::Cpu, cpu)].into_iter().collect() };
         let mut problem = Problem::default();
         let spec = problem.intern(PodSpec::unconstrained("shop", amounts(1000)));
@@ -123,15 +123,15 @@ mod tests {
             expire_after: None,
             drain_is_bounded: false,
             interrupted: None,
-            ailment: None,
+            repair_condition: None,
             do_not_disrupt: false,
             nominated_by: None,
             launched_for,
             keeps_until: None,
             is_replacement: false,
-            occupants: Vec::new(),
+            node_pods: Vec::new(),
         };
-        Estate { problem, members: vec![Some(member)], ..Estate::default() }
+        DisruptionInput { problem, members: vec![Some(member)], ..DisruptionInput::default() }
     }
 
     /// Returns the time until which the node is kept after observations with these numbers of pods. `has_left` is true

@@ -21,7 +21,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use muster_scheduling::disrupt::{Cause, Decision, Estate};
+use muster_scheduling::disrupt::{Cause, Decision, DisruptionInput};
 use muster_scheduling::model::PodSpec;
 use rustc_hash::{FxHashMap, FxHasher};
 
@@ -95,7 +95,7 @@ pub struct Delivered {
 
 impl Savings {
     /// Judges the passes that are due, and has resting pools left alone.
-    pub(super) fn observe(&mut self, estate: &mut Estate, now: Timestamp) {
+    pub(super) fn observe(&mut self, estate: &mut DisruptionInput, now: Timestamp) {
         while self.open.front().is_some_and(|pass| now >= later(pass.at, JUDGED_AFTER)) {
             let Some(pass) = self.open.pop_front() else { break };
             let delivered = pass.promised() - pass.bought_again(estate, &self.open);
@@ -111,7 +111,7 @@ impl Savings {
     }
 
     /// Takes note of the commands that are begun now.
-    pub(super) fn note_begun(&mut self, estate: &Estate, decision: &Decision, now: Timestamp) {
+    pub(super) fn note_begun(&mut self, estate: &DisruptionInput, decision: &Decision, now: Timestamp) {
         let mut pass = Pass { at: now, promised: BTreeMap::new(), moved: FxHashMap::default() };
         // Nodes without pods deliver what they promise.
         for command in decision.commands.iter().filter(|command| command.cause == Cause::Underutilized) {
@@ -120,8 +120,8 @@ impl Savings {
                 let share = command.savings / command.candidates.len() as f64;
                 *pass.promised.entry(Arc::clone(&member.pool_name)).or_default() += share;
                 let bound = &estate.problem.nodes[node].bound;
-                for occupant in member.leavers() {
-                    let Some(pod) = bound.get(occupant) else { continue };
+                for node_pod in member.leavers() {
+                    let Some(pod) = bound.get(node_pod) else { continue };
                     pass.moved.insert(kind(&estate.problem.specs[pod.spec]), 0);
                 }
             }
@@ -158,7 +158,7 @@ impl Pass {
 
     /// USD per hour of nodes that were launched since for pods of the kinds that it moved. Pods beyond the number that there was then are
     /// new load. A node that a later pass explains is not counted.
-    fn bought_again(&self, estate: &Estate, later: &VecDeque<Self>) -> f64 {
+    fn bought_again(&self, estate: &DisruptionInput, later: &VecDeque<Self>) -> f64 {
         let mut now: FxHashMap<Kind, usize> = self.moved.keys().map(|kind| (*kind, 0)).collect();
         count(estate, &mut now);
         // By kind: pods on new nodes, and the price of their shares of these.
@@ -227,7 +227,7 @@ fn kind(spec: &PodSpec) -> Kind {
 }
 
 /// Adds the pods of the cluster to the kinds that are counted, bound and pending ones.
-fn count(estate: &Estate, kinds: &mut FxHashMap<Kind, usize>) {
+fn count(estate: &DisruptionInput, kinds: &mut FxHashMap<Kind, usize>) {
     let problem = &estate.problem;
     let mut by_spec = vec![0_usize; problem.specs.len()];
     let bound = problem.nodes.iter().flat_map(|node| &node.bound).filter(|pod| !pod.daemon && pod.counts);

@@ -4,15 +4,15 @@ use jiff::Timestamp;
 use muster_cloud::after;
 
 use super::begin::disruption_taint;
-use super::deliberation::Tempo;
 use super::look::Candidate;
 use super::mark::is_marked;
+use super::planner::Timing;
 use super::rollback::cleared;
 use crate::step::Step;
 
 /// Removes the disruption taint of a node and the condition of its claim if the claim has no mark.
 #[must_use]
-pub fn stale(candidate: &Candidate<'_>, tempo: Tempo, now: Timestamp) -> Step {
+pub fn stale(candidate: &Candidate<'_>, timing: Timing, now: Timestamp) -> Step {
     let is_leaving_node = candidate.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
     if is_marked(candidate.claim) || candidate.is_leaving() || is_leaving_node {
         return Step::rest();
@@ -23,7 +23,7 @@ pub fn stale(candidate: &Candidate<'_>, tempo: Tempo, now: Timestamp) -> Step {
     }
     // The mark may have been written but not observed yet.
     let added = candidate.node.and_then(disruption_taint).and_then(|taint| taint.time_added.as_ref());
-    match added.map(|added| after(added.0, tempo.settled)) {
+    match added.map(|added| after(added.0, timing.settled)) {
         Some(settled) if now < settled => Step::until(settled),
         _ => Step::act(writes),
     }

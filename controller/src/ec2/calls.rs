@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use muster_aws::live::{Ec2Cloud, Ended, Pause, Witness};
+use muster_aws::live::{CallObserver, Ec2Cloud, Ended, Pause};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -21,7 +21,7 @@ pub(super) struct Calls {
     counted: Family<Labels, Counter>,
     /// Operations that were denied for lack of permission. Locked briefly.
     refused: Arc<Mutex<BTreeSet<&'static str>>>,
-    other: Option<Arc<dyn Witness>>,
+    other: Option<Arc<dyn CallObserver>>,
 }
 
 /// Metric of the queued launches, computed on each scrape.
@@ -42,7 +42,7 @@ impl Collector for Line {
 // === impl Calls ===
 
 impl Calls {
-    pub(super) fn with(other: Option<Arc<dyn Witness>>) -> Self {
+    pub(super) fn with(other: Option<Arc<dyn CallObserver>>) -> Self {
         Self { other, ..Self::default() }
     }
 
@@ -74,7 +74,7 @@ impl Calls {
     }
 }
 
-impl Witness for Calls {
+impl CallObserver for Calls {
     fn before<'a>(&'a self, operation: &'static str) -> Pause<'a> {
         match &self.other {
             Some(other) => other.before(operation),

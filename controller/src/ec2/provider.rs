@@ -10,7 +10,7 @@ use muster_api::Ec2NodeClass;
 use muster_api::conditions::nodeclass::BOOTSTRAP_VALID;
 use muster_aws::discovery::{HASH_VERSION, class_hash};
 use muster_aws::launch::{Cluster, family_of};
-use muster_aws::live::{self, Clock, Connection, Ec2Cloud, Witness};
+use muster_aws::live::{self, CallObserver, Clock, Connection, Ec2Cloud};
 use muster_aws::{AmiFamily, ClassSettings, Inventory};
 use muster_cloud::{Cloud, CloudError, Instance, LaunchError, LaunchRequest, Launched};
 use muster_scheduling::model::Catalogue;
@@ -80,7 +80,7 @@ impl Ec2 {
         aws: Connection,
         client: Client,
         options: Options,
-        witness: Option<Arc<dyn Witness>>,
+        witness: Option<Arc<dyn CallObserver>>,
     ) -> Result<Self, StartError> {
         let cluster = cluster::ask(&aws, &client, &options, clock()).await?;
         let embedded = Inventory::embedded(&aws.region);

@@ -40,12 +40,12 @@ pub struct Recorder {
     /// Name of this replica.
     instance: String,
     /// Locked briefly, never across an `await`.
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<RecentEvents>>,
 }
 
 /// Recently published events.
 #[derive(Debug, Default)]
-struct Told {
+struct RecentEvents {
     when: BTreeMap<u64, Timestamp>,
     /// Remaining tokens of the rate limit for nominations, and the time of that value.
     nominations: Option<(f64, Timestamp)>,
@@ -128,7 +128,7 @@ impl Recorder {
 
 // === impl Told ===
 
-impl Told {
+impl RecentEvents {
     fn admits(&mut self, event: &Event, hash: u64, now: Timestamp) -> bool {
         if self.when.get(&hash).is_some_and(|told| now < after(*told, SAME)) {
             return false;
@@ -199,13 +199,13 @@ mod tests {
         Event { about, kind: EventType::Normal, reason, message: "x".to_owned() }
     }
 
-    fn told(told: &mut Told, event: &Event, second: i64) -> bool {
+    fn told(told: &mut RecentEvents, event: &Event, second: i64) -> bool {
         told.admits(event, hash_of(event), Timestamp::from_second(second).unwrap())
     }
 
     #[test]
     fn the_same_is_told_once_in_two_minutes() {
-        let mut memory = Told::default();
+        let mut memory = RecentEvents::default();
         let one = event("a", "FailedScheduling");
         assert!(told(&mut memory, &one, 0));
         assert!(!told(&mut memory, &one, 119));
@@ -215,8 +215,8 @@ mod tests {
 
     #[test]
     fn nominations_are_told_of_a_few_pods() {
-        let mut memory = Told::default();
-        let count = |memory: &mut Told, from: usize, second: i64| {
+        let mut memory = RecentEvents::default();
+        let count = |memory: &mut RecentEvents, from: usize, second: i64| {
             (from..from + 100).filter(|n| told(memory, &event(&n.to_string(), NOMINATED), second)).count()
         };
         assert_eq!(count(&mut memory, 0, 0), 10);

@@ -13,7 +13,7 @@
 //!   reconciliation decides again. A merge patch does not touch the fields that it does not contain, so unknown fields
 //!   are kept.
 //! - Nothing is written without the lease ([`Fence`]): a write in flight is abandoned when the lease expires.
-//! - Every write passes a [`Witness`], before and after it is sent: metrics are counted there, and tests stop the
+//! - Every write passes a [`WriteObserver`], before and after it is sent: metrics are counted there, and tests stop the
 //!   controller there. This holds for new kinds of writes without further code.
 
 mod call;
@@ -64,7 +64,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 pub type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Observer of all writes.
-pub trait Witness: Send + Sync {
+pub trait WriteObserver: Send + Sync {
     /// Called right before the write is sent. The write waits for it.
     fn before<'a>(&'a self, write: &'a Write) -> Pause<'a>;
 
@@ -84,7 +84,7 @@ pub struct Edge<C> {
     fence: Fence,
     pace: Arc<Pace>,
     recorder: Recorder,
-    witness: Arc<dyn Witness>,
+    witness: Arc<dyn WriteObserver>,
     clock: fn() -> Timestamp,
 }
 
@@ -116,7 +116,7 @@ pub struct Looked {
 
 // === impl Witness ===
 
-impl Witness for Nobody {
+impl WriteObserver for Nobody {
     fn before<'a>(&'a self, _: &'a Write) -> Pause<'a> {
         Box::pin(std::future::ready(()))
     }
@@ -136,7 +136,7 @@ impl<C: Cloud> Edge<C> {
 
     /// Sets the witness of all writes.
     #[must_use]
-    pub fn seen_by(mut self, witness: Arc<dyn Witness>) -> Self {
+    pub fn seen_by(mut self, witness: Arc<dyn WriteObserver>) -> Self {
         self.witness = witness;
         self
     }

@@ -22,7 +22,7 @@ pub const EVERY: Duration = Duration::from_secs(120);
 
 /// State of the cluster, all of it observed after `listed_at`.
 #[derive(Debug, Clone)]
-pub struct Yard<'a> {
+pub struct GarbageInput<'a> {
     /// Time at which the listing of instances was requested; claims and Nodes are at least as new.
     pub listed_at: Timestamp,
     /// All instances of the cluster.
@@ -35,7 +35,7 @@ pub struct Yard<'a> {
 
 /// Terminates instances without a claim, and deletes Nodes without a claim and an instance.
 #[must_use]
-pub fn collect(yard: &Yard<'_>, now: Timestamp) -> Step {
+pub fn collect(yard: &GarbageInput<'_>, now: Timestamp) -> Step {
     let owned: BTreeSet<&str> = yard.claims.iter().filter_map(|claim| provider_id(claim)).collect();
     let launching: BTreeSet<&str> = yard
         .claims

@@ -23,6 +23,7 @@
 pub mod breaker;
 pub mod caps;
 pub(crate) mod conditions;
+pub mod disruption_status;
 mod expire;
 pub mod garbage;
 mod initialize;
@@ -34,7 +35,6 @@ pub mod pod_events;
 mod register;
 mod seen;
 pub(crate) mod silence;
-pub mod standing;
 mod tag;
 mod terminate;
 mod vanish;

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use muster_api::labels;
 use muster_scheduling::model::{Problem, SpecId};
 
-use super::plan::{Claimed, Homes, Placed, Plan, Scene};
+use super::plan::{Claimed, Placed, PlacementView, Plan, PodBindings};
 
 /// Kind of pods that can exchange their places.
 pub(super) type Kin = (Timestamp, SpecId);
@@ -35,7 +35,7 @@ pub(super) struct Left {
 impl Left {
     /// Returns the record for `pod`, which had a place on the node of `claim` and is not pending any more; `None` if it
     /// was bound there.
-    pub(super) fn of(pod: &Placed, claim: &Claimed<'_>, homes: &dyn Homes) -> Option<Self> {
+    pub(super) fn of(pod: &Placed, claim: &Claimed<'_>, homes: &dyn PodBindings) -> Option<Self> {
         let kin = pod.kin?;
         let node = homes.home(&pod.path, &pod.uid).filter(|node| claim.node_name() != Some(*node))?;
         Some(Self { kin, claim: claim.name().to_owned(), node: node.to_owned() })
@@ -59,7 +59,7 @@ enum Reason {
 
 impl Plan {
     /// Gives the places of pods that were bound elsewhere to similar pods.
-    pub(super) fn hand_on(&mut self, left: &[Left], scene: &Scene<'_>) {
+    pub(super) fn hand_on(&mut self, left: &[Left], scene: &PlacementView<'_>) {
         if left.is_empty() {
             return;
         }
@@ -83,7 +83,8 @@ impl Plan {
             // Among several, prefer a pod that has already been nominated here, since a round that began earlier does
             // not know of it; then the last in the queue, which is nominated before it is tried.
             let heir = heir.filter_map(|(reason, holder, at, pod)| {
-                let waits = scene.applicants.get(&pod.path).filter(|one| one.pod.uid == pod.uid && one.is_unbound())?;
+                let waits =
+                    scene.pending_pods.get(&pod.path).filter(|one| one.pod.uid == pod.uid && one.is_unbound())?;
                 let is_told = self.hinted.get(&pod.uid).is_some_and(|hint| Some(&*hint.node) == here);
                 Some(((reason, !is_told, Reverse(waits.queued)), holder.clone(), at))
             });

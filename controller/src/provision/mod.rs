@@ -35,11 +35,11 @@
 //! A claim's name is a function of the decision, so that a decision repeated after a crash creates nothing twice.
 
 mod admission;
-mod applicant;
 mod claims;
 mod fruitless;
 mod kin;
 mod nominations;
+mod pending_pod;
 mod places;
 mod plan;
 mod queue;
@@ -66,11 +66,11 @@ use muster_scheduling::model::{self, Pod, Problem};
 use muster_scheduling::{NewNode, Place, Solution, Violation, validate};
 
 pub(crate) use self::admission::{Admissions, Denied};
-pub use self::applicant::Applicant;
-pub(crate) use self::applicant::set_named;
 pub use self::claims::{claim, name};
 use self::fruitless::Allowed;
-pub use self::plan::{Claimed, Hold, Homes, HomesThen, Plan, SETTLING, Scene, TELLING};
+pub use self::pending_pod::PendingPod;
+pub(crate) use self::pending_pod::set_named;
+pub use self::plan::{Claimed, Hold, PlacementView, Plan, PodBindings, RecordedBindings, SETTLING, TELLING};
 use self::plan::{Failure, Placed};
 pub use self::queue::{Position, Queue};
 pub(crate) use self::round::{Closed, closed};
@@ -106,7 +106,7 @@ pub struct Round<'a> {
     /// The cluster, from [`crate::snapshot::assemble`].
     pub problem: &'a Problem,
     /// Claims, pods and Nodes, observed at the same time.
-    pub scene: Scene<'a>,
+    pub scene: PlacementView<'a>,
     /// NodePools by name, observed at the same time.
     pub pools: &'a BTreeMap<&'a str, &'a NodePool>,
     /// Operations that an operator has paused in the whole cluster.
@@ -276,7 +276,7 @@ impl Decided<'_, '_> {
 
     /// Returns the set of a pod of the problem; `None` for a pod of a buffer.
     fn set_of(&self, pod: usize) -> Option<Arc<str>> {
-        self.round.scene.applicant(&self.problem.pods[pod].name).map(|one| Arc::clone(&one.set))
+        self.round.scene.pending_pod(&self.problem.pods[pod].name).map(|one| Arc::clone(&one.set))
     }
 
     /// Returns a failure if the node must not be launched because another node is already being tried for one of its

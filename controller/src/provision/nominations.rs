@@ -19,7 +19,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_cloud::after;
 
-use super::plan::{Claimed, Hint, Hold, Plan, Scene, TELLING};
+use super::plan::{Claimed, Hint, Hold, PlacementView, Plan, TELLING};
 use super::together::Late;
 use crate::step::{Step, Write};
 
@@ -45,25 +45,25 @@ impl Plan {
     ///
     /// Call it whenever a Node of a claim appears or disappears, a pod's nomination changes, or a round has ended; and
     /// again at [`Step::again`].
-    pub fn nominate(&mut self, scene: &Scene<'_>, now: Timestamp) -> Step {
+    pub fn nominate(&mut self, scene: &PlacementView<'_>, now: Timestamp) -> Step {
         let mut again = self.settle(scene, now);
         let (places, early) = self.places(scene, now);
         again = [again, early].into_iter().flatten().min();
         let mut writes = Vec::new();
-        for (path, applicant) in scene.applicants.iter().filter(|(_, applicant)| applicant.is_unbound()) {
-            let uid = &applicant.pod.uid;
+        for (path, pending_pod) in scene.pending_pods.iter().filter(|(_, pending_pod)| pending_pod.is_unbound()) {
+            let uid = &pending_pod.pod.uid;
             let hint = self.hinted.get(uid);
             let is_ours = |there: &Arc<str>| hint.is_some_and(|hint| hint.node == *there);
-            let node = match (&applicant.nominated, places.get(path)) {
+            let node = match (&pending_pod.nominated, places.get(path)) {
                 (Some(there), Some(Place { node, .. })) if there == node => {
-                    let hint = || Hint { node: Arc::clone(node), at: now, denied: applicant.denied };
+                    let hint = || Hint { node: Arc::clone(node), at: now, denied: pending_pod.denied };
                     self.hinted.entry(uid.clone()).or_insert_with(hint);
                     continue;
                 }
                 (_, Some(Place { is_early: true, .. })) => continue,
                 (None, Some(Place { node, .. })) => {
                     // The write may not have been observed yet.
-                    let wait = |hint: &Hint| if applicant.denied > hint.denied { DENIED } else { REPEAT };
+                    let wait = |hint: &Hint| if pending_pod.denied > hint.denied { DENIED } else { REPEAT };
                     let tried = hint.filter(|hint| hint.node == *node).map(|hint| after(hint.at, wait(hint)));
                     if let Some(moment) = tried.filter(|moment| now < *moment) {
                         again = [again, Some(moment)].into_iter().flatten().min();
@@ -80,12 +80,12 @@ impl Plan {
                 _ => continue,
             };
             match node {
-                Some(node) => {
-                    self.hinted.insert(uid.clone(), Hint { node: Arc::clone(node), at: now, denied: applicant.denied })
-                }
+                Some(node) => self
+                    .hinted
+                    .insert(uid.clone(), Hint { node: Arc::clone(node), at: now, denied: pending_pod.denied }),
                 None => self.hinted.remove(uid),
             };
-            writes.push(Write::Nominate { pod: applicant.pod.clone(), node: node.map(ToString::to_string) });
+            writes.push(Write::Nominate { pod: pending_pod.pod.clone(), node: node.map(ToString::to_string) });
         }
         Step { writes, again }
     }
@@ -93,7 +93,7 @@ impl Plan {
     /// Returns the reason why the Node of a claim must stay unschedulable: pods planned on it have not been nominated,
     /// or are spread over it and others that are not ready yet.
     #[must_use]
-    pub fn hold(&self, claimed: &Claimed<'_>, scene: &Scene<'_>, late: &Late, now: Timestamp) -> Option<Hold> {
+    pub fn hold(&self, claimed: &Claimed<'_>, scene: &PlacementView<'_>, late: &Late, now: Timestamp) -> Option<Hold> {
         let node = claimed.node?;
         let until = after(node.metadata.creation_timestamp.as_ref()?.0, TELLING);
         let is_untold = now < until && self.has_untold(claimed, scene);
@@ -107,11 +107,12 @@ impl Plan {
     }
 
     /// Returns true if pods planned on the Node of a claim have not been nominated to it.
-    pub(super) fn has_untold(&self, claimed: &Claimed<'_>, scene: &Scene<'_>) -> bool {
+    pub(super) fn has_untold(&self, claimed: &Claimed<'_>, scene: &PlacementView<'_>) -> bool {
         let Some(name) = claimed.node_name() else { return false };
         self.placed.get(claimed.name()).into_iter().flatten().any(|pod| {
-            let applicant = scene.applicants.get(&pod.path).filter(|one| one.pod.uid == pod.uid && one.is_unbound());
-            applicant.is_some_and(|one| match &one.nominated {
+            let pending_pod =
+                scene.pending_pods.get(&pod.path).filter(|one| one.pod.uid == pod.uid && one.is_unbound());
+            pending_pod.is_some_and(|one| match &one.nominated {
                 None => true,
                 Some(there) => {
                     &**there != name && self.hinted.get(&one.pod.uid).is_some_and(|ours| &*ours.node == name)
@@ -122,7 +123,7 @@ impl Plan {
 
     /// Returns the Node of each pod that has one, and the earliest time at which pods that are too early may be
     /// nominated.
-    fn places(&self, scene: &Scene<'_>, now: Timestamp) -> (BTreeMap<Arc<str>, Place>, Option<Timestamp>) {
+    fn places(&self, scene: &PlacementView<'_>, now: Timestamp) -> (BTreeMap<Arc<str>, Place>, Option<Timestamp>) {
         let late = self.late(scene);
         let mut places = BTreeMap::new();
         let mut next = None;

@@ -23,7 +23,7 @@ use super::round::planned;
 struct Seated {
     path: Arc<str>,
     spec: SpecId,
-    /// `Applicant::queued`: the order in which its scheduler tries pods.
+    /// `PendingPod::queued`: the order in which its scheduler tries pods.
     queued: u64,
 }
 
@@ -79,9 +79,9 @@ fn pending(problem: &Problem) -> FxHashMap<&str, SpecId> {
 /// nominated to it.
 fn take_over(round: &Round<'_>, plan: &Plan, problem: &mut Problem, nodes: &BTreeMap<String, usize>) {
     let is_told_by_us = |path: &str| {
-        let applicant = round.scene.applicant(path).filter(|one| one.is_unbound())?;
-        let hint = plan.hinted.get(&applicant.pod.uid)?;
-        (applicant.nominated.as_ref() == Some(&hint.node)).then_some(())
+        let pending_pod = round.scene.pending_pod(path).filter(|one| one.is_unbound())?;
+        let hint = plan.hinted.get(&pending_pod.pod.uid)?;
+        (pending_pod.nominated.as_ref() == Some(&hint.node)).then_some(())
     };
     let placed = plan.placed.iter().flat_map(|(claim, pods)| pods.iter().map(|pod| (&*pod.path, nodes[claim])));
     let placed: FxHashMap<&str, usize> = placed.collect();
@@ -175,7 +175,7 @@ fn bare(
         for pod in pods {
             let Some(spec) = pending.get(&*pod.path).or_else(|| told.get(&*pod.path)).copied() else { continue };
             // Pods of buffers are never tried.
-            let queued = round.scene.applicant(&pod.path).map_or(u64::MAX, |one| one.queued);
+            let queued = round.scene.pending_pod(&pod.path).map_or(u64::MAX, |one| one.queued);
             seated.push((Seated { path: Arc::clone(&pod.path), spec, queued }, node));
         }
         let here: BTreeSet<&str> = pods.iter().map(|pod| &*pod.path).collect();

@@ -10,9 +10,9 @@ use muster_api::{NodeClaim, annotations};
 use muster_cloud::after;
 use rustc_hash::FxHashSet;
 
-use super::applicant::Applicant;
 use super::fruitless::Fruitless;
 use super::kin::{Kin, Left};
+use super::pending_pod::PendingPod;
 use super::queue::{Position, Queue};
 use super::refusing;
 use crate::lifecycle::{condition, is_true};
@@ -48,25 +48,25 @@ pub struct Claimed<'a> {
 
 /// State of the cluster against which placements are checked.
 #[derive(Clone, Copy)]
-pub struct Scene<'a> {
+pub struct PlacementView<'a> {
     /// All NodeClaims.
     pub claims: &'a [Claimed<'a>],
     /// Pods that are unbound or on nodes being removed, by `namespace/name`.
-    pub applicants: &'a BTreeMap<Arc<str>, Arc<Applicant>>,
+    pub pending_pods: &'a BTreeMap<Arc<str>, Arc<PendingPod>>,
     /// Names of all Nodes.
     pub nodes: &'a BTreeSet<&'a str>,
     /// Nodes of the pods that had a place and are not pending any more.
-    pub homes: &'a dyn Homes,
+    pub homes: &'a dyn PodBindings,
 }
 
 /// Lookup of the Nodes of bound pods.
-pub trait Homes {
+pub trait PodBindings {
     /// Returns the Node of the pod at `path`; `None` if it is unbound or has another UID.
     fn home(&self, path: &str, uid: &str) -> Option<&str>;
 }
 
 /// Nodes of some pods at one time, by path: UID and Node of each.
-pub type HomesThen = BTreeMap<Arc<str>, (String, Arc<str>)>;
+pub type RecordedBindings = BTreeMap<Arc<str>, (String, Arc<str>)>;
 
 /// Planned nodes of pods, the nominations written for them, and the events published about them.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -80,7 +80,7 @@ pub struct Plan {
     /// Our nominations, by UID of the pod.
     pub(super) hinted: BTreeMap<String, Hint>,
     /// Last event about a pod, by its UID.
-    pub(super) told: BTreeMap<String, Told>,
+    pub(super) told: BTreeMap<String, LastEvent>,
     /// Fruitless launches.
     pub(super) fruitless: Fruitless,
 }
@@ -92,7 +92,7 @@ pub(super) struct Placed {
     pub(super) path: Arc<str>,
     /// Its UID; empty for the pod of a buffer, which has none.
     pub(super) uid: String,
-    /// Its set ([`Applicant::set`]); empty for the pod of a buffer.
+    /// Its set ([`PendingPod::set`]); empty for the pod of a buffer.
     pub(super) set: Arc<str>,
     /// Kind of the pods with which it can exchange its place, if placement matters among them: time of the round that
     /// decided it, and number of its spec there.
@@ -111,7 +111,7 @@ pub(super) struct Hint {
 
 /// Content of an event about a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum LastEvent {
     /// The pod has a place on this NodeClaim.
     Place(String),
     /// The pod has no place, and the time of the event.
@@ -138,7 +138,7 @@ pub struct Hold {
 
 // === impl Homes ===
 
-impl Homes for HomesThen {
+impl PodBindings for RecordedBindings {
     fn home(&self, path: &str, uid: &str) -> Option<&str> {
         self.get(path).filter(|(there, _)| there == uid).map(|(_, node)| &**node)
     }
@@ -146,10 +146,10 @@ impl Homes for HomesThen {
 
 // === impl Scene ===
 
-impl<'a> Scene<'a> {
+impl<'a> PlacementView<'a> {
     /// Returns the pod at `path`, if it needs a node.
-    pub(super) fn applicant(&self, path: &str) -> Option<&'a Applicant> {
-        self.applicants.get(path).map(|one| &**one)
+    pub(super) fn pending_pod(&self, path: &str) -> Option<&'a PendingPod> {
+        self.pending_pods.get(path).map(|one| &**one)
     }
 }
 
@@ -157,13 +157,13 @@ impl<'a> Scene<'a> {
 
 impl Placed {
     /// Returns true if it is not bound yet.
-    fn waits(&self, scene: &Scene<'_>) -> bool {
-        let applicant = scene.applicants.get(&self.path);
-        applicant.is_some_and(|one| one.pod.uid == self.uid && one.is_unbound())
+    fn waits(&self, scene: &PlacementView<'_>) -> bool {
+        let pending_pod = scene.pending_pods.get(&self.path);
+        pending_pod.is_some_and(|one| one.pod.uid == self.uid && one.is_unbound())
     }
 
     /// Returns true if it is bound to the node that was launched for it.
-    fn is_home(&self, claim: &Claimed<'_>, scene: &Scene<'_>) -> bool {
+    fn is_home(&self, claim: &Claimed<'_>, scene: &PlacementView<'_>) -> bool {
         scene.homes.home(&self.path, &self.uid).is_some_and(|node| claim.node_name() == Some(node))
     }
 }
@@ -211,9 +211,9 @@ pub(super) fn is_marked(claim: &NodeClaim) -> bool {
 impl Plan {
     /// Removes places on nodes that are being deleted, were never created, or became ready some time ago, and places of
     /// pods that are deleted or bound. Returns the time at which the next place expires.
-    pub(super) fn settle(&mut self, scene: &Scene<'_>, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn settle(&mut self, scene: &PlacementView<'_>, now: Timestamp) -> Option<Timestamp> {
         let claims: BTreeMap<&str, &Claimed<'_>> = scene.claims.iter().map(|one| (one.name(), one)).collect();
-        let crowd = scene.applicants.values().filter(|one| one.is_unbound()).count();
+        let crowd = scene.pending_pods.values().filter(|one| one.is_unbound()).count();
         let crowd = Duration::from_secs(u64::try_from(crowd).unwrap_or(u64::MAX) / BOUND_PER_SECOND);
         let settling = SETTLING.saturating_add(crowd).min(LONGEST_SETTLING);
         self.coming.retain(|name, since| !claims.contains_key(name.as_str()) && now < after(*since, CREATING));
@@ -233,7 +233,7 @@ impl Plan {
                 met.extend(pods.iter().filter(|pod| pod.is_home(claim, scene)).map(|pod| Arc::clone(&pod.set)));
                 return false;
             }
-            pods.retain(|pod| match scene.applicants.get(&pod.path) {
+            pods.retain(|pod| match scene.pending_pods.get(&pod.path) {
                 Some(there) => there.pod.uid == pod.uid,
                 // A buffer keeps its room as long as places are kept.
                 None if pod.uid.is_empty() => true,
@@ -253,7 +253,7 @@ impl Plan {
         self.fruitless.age(now);
         self.hand_on(&left, scene);
         // The set is used for lookups only, so its order does not matter.
-        let uids: FxHashSet<&str> = scene.applicants.values().map(|one| one.pod.uid.as_str()).collect();
+        let uids: FxHashSet<&str> = scene.pending_pods.values().map(|one| one.pod.uid.as_str()).collect();
         self.hinted.retain(|uid, _| uids.contains(uid.as_str()));
         self.told.retain(|uid, _| uids.contains(uid.as_str()));
         next
@@ -289,7 +289,7 @@ impl Plan {
 
     /// Returns the current nodes of the planned pods that are bound.
     #[must_use]
-    pub fn homes(&self, now: &dyn Homes) -> HomesThen {
+    pub fn homes(&self, now: &dyn PodBindings) -> RecordedBindings {
         let placed = self.placed.values().flatten();
         let home = |pod: &Placed| {
             let node = now.home(&pod.path, &pod.uid)?;
@@ -317,8 +317,8 @@ impl Plan {
 
     /// Returns the earliest position in the scheduler's queue among the pods planned on the node of the NodeClaim.
     #[must_use]
-    pub fn first_in_queue(&self, claim: &str, scene: &Scene<'_>, queue: &Queue) -> Option<Position> {
-        self.placed_on(claim).filter_map(|path| Some(queue.position(scene.applicants.get(path)?))).min()
+    pub fn first_in_queue(&self, claim: &str, scene: &PlacementView<'_>, queue: &Queue) -> Option<Position> {
+        self.placed_on(claim).filter_map(|path| Some(queue.position(scene.pending_pods.get(path)?))).min()
     }
 
     /// Returns the name of the NodeClaim on which the pod is planned.

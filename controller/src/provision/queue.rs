@@ -12,12 +12,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::applicant::Applicant;
+use super::pending_pod::PendingPod;
 
 /// Progress of the default scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Queue {
-    /// [`Applicant::queued`] of the last pod that was tried, by priority.
+    /// [`PendingPod::queued`] of the last pod that was tried, by priority.
     tried: BTreeMap<i32, u64>,
 }
 
@@ -28,7 +28,7 @@ pub struct Position {
     pub is_passed: bool,
     /// Its priority.
     pub priority: Reverse<i32>,
-    /// [`Applicant::queued`].
+    /// [`PendingPod::queued`].
     pub queued: u64,
 }
 
@@ -39,7 +39,7 @@ impl Position {
 
 impl Queue {
     /// Records that a pod was tried at its position until now.
-    pub fn note_tried(&mut self, before: &Applicant) {
+    pub fn note_tried(&mut self, before: &PendingPod) {
         if before.is_of_default_scheduler {
             let last = self.tried.entry(before.priority).or_default();
             *last = before.queued.max(*last);
@@ -48,8 +48,8 @@ impl Queue {
 
     /// Returns the position of a pod.
     #[must_use]
-    pub fn position(&self, applicant: &Applicant) -> Position {
-        let &Applicant { priority, queued, is_of_default_scheduler, .. } = applicant;
+    pub fn position(&self, pending_pod: &PendingPod) -> Position {
+        let &PendingPod { priority, queued, is_of_default_scheduler, .. } = pending_pod;
         let last = self.tried.get(&priority).filter(|_| is_of_default_scheduler);
         Position { is_passed: last.is_some_and(|last| queued < *last), priority: Reverse(priority), queued }
     }

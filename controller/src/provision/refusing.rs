@@ -35,8 +35,8 @@ pub(super) fn note(round: &Round<'_>, plan: &mut Plan, problem: &Problem, kept: 
     }
     let waits = problem.pods.iter().filter(|pod| !kept.contains(&pod.name)).filter_map(|pod| {
         // Including those on nodes being removed, which need a node as well.
-        let applicant = round.scene.applicant(&pod.name)?;
-        Some((&*applicant.set, pod.spec))
+        let pending_pod = round.scene.pending_pod(&pod.name)?;
+        Some((&*pending_pod.set, pod.spec))
     });
     let waits: BTreeMap<&str, SpecId> = waits.collect();
     let nodes: FxHashMap<&str, usize> =

@@ -12,8 +12,8 @@ use muster_scheduling::explain::Explainer;
 use muster_scheduling::model::{self, BoundPod, Pod, PoolState, PreferencePolicy, Problem};
 use muster_scheduling::solve;
 
-use super::applicant::{Turn, turn};
 use super::fruitless::Allowed;
+use super::pending_pod::{Turn, turn};
 use super::places::keep_places;
 use super::plan::Plan;
 use super::refusing;
@@ -46,9 +46,9 @@ impl Draft {
             if kept.contains(&pod.name) {
                 continue;
             }
-            let applicant = round.scene.applicant(&pod.name);
-            let turn = turn(applicant, &draft.problem.specs[pod.spec], round.settings.wait_for_unschedulable_mark);
-            let set = applicant.map(|one| &*one.set).filter(|_| matches!(turn, Turn::Now | Turn::IfNothingTakesIt));
+            let pending_pod = round.scene.pending_pod(&pod.name);
+            let turn = turn(pending_pod, &draft.problem.specs[pod.spec], round.settings.wait_for_unschedulable_mark);
+            let set = pending_pod.map(|one| &*one.set).filter(|_| matches!(turn, Turn::Now | Turn::IfNothingTakesIt));
             if let Some(Allowed::NothingUntil(until)) = set.map(|set| plan.fruitless.allowed(set, now)) {
                 let why = set.map(|set| draft.why_held(round, plan, set, &pod)).unwrap_or_default();
                 draft.held.push((pod, until, why));
@@ -203,5 +203,5 @@ fn close_pools(round: &Round<'_>, problem: &mut Problem) {
 
 /// Returns the UID of a pod; `None` for a pod of a buffer.
 pub(super) fn uid(round: &Round<'_>, pod: &Pod) -> Option<String> {
-    round.scene.applicant(&pod.name).map(|one| one.pod.uid.clone())
+    round.scene.pending_pod(&pod.name).map(|one| one.pod.uid.clone())
 }

@@ -20,7 +20,7 @@ use muster_api::taints;
 use muster_cloud::after;
 use muster_scheduling::model::Problem;
 
-use super::plan::{Claimed, Hold, Plan, Scene};
+use super::plan::{Claimed, Hold, PlacementView, Plan};
 use crate::lifecycle::is_true;
 use crate::node::Node;
 
@@ -51,7 +51,7 @@ pub(super) fn is_spread(problem: &Problem, pod: usize) -> bool {
 impl Plan {
     /// Returns the nodes that others wait for and that cannot open yet.
     #[must_use]
-    pub fn late(&self, scene: &Scene<'_>) -> Late {
+    pub fn late(&self, scene: &PlacementView<'_>) -> Late {
         let mut late = Late::default();
         if self.companies.is_empty() {
             return late;

@@ -8,8 +8,8 @@ use muster_api::conditions::reason;
 use muster_api::events;
 use muster_cloud::after;
 
-use super::applicant::Applicant;
-use super::plan::{Failure, Plan, Scene, Told};
+use super::pending_pod::PendingPod;
+use super::plan::{Failure, LastEvent, PlacementView, Plan};
 use crate::step::{Event, EventType, Write};
 
 /// Delay after which a failure with the same reason but another message (such as the remainder of a limit) is published
@@ -20,48 +20,48 @@ const REPEAT: Duration = Duration::from_secs(120);
 /// `namespace/name`.
 pub(super) fn events(
     plan: &mut Plan,
-    scene: &Scene<'_>,
+    scene: &PlacementView<'_>,
     failures: BTreeMap<&str, &Failure>,
     now: Timestamp,
 ) -> Vec<Write> {
     let nodes: BTreeMap<&str, &str> =
         scene.claims.iter().filter_map(|one| Some((one.name(), one.node_name()?))).collect();
-    let mut news: Vec<(&Applicant, Told)> = Vec::new();
+    let mut news: Vec<(&PendingPod, LastEvent)> = Vec::new();
     for (claim, pods) in &plan.placed {
-        let applicants = pods.iter().filter_map(|pod| scene.applicant(&pod.path));
-        news.extend(applicants.map(|one| (one, Told::Place(claim.clone()))));
+        let pending_pods = pods.iter().filter_map(|pod| scene.pending_pod(&pod.path));
+        news.extend(pending_pods.map(|one| (one, LastEvent::Place(claim.clone()))));
     }
     for (path, failure) in failures {
-        news.extend(scene.applicant(path).map(|one| (one, Told::Failure(failure.clone(), now))));
+        news.extend(scene.pending_pod(path).map(|one| (one, LastEvent::Failure(failure.clone(), now))));
     }
     news.sort_by(|one, other| one.0.pod.cmp(&other.0.pod));
     let mut writes = Vec::new();
-    for (applicant, told) in news {
-        let before = plan.told.get(&applicant.pod.uid);
+    for (pending_pod, told) in news {
+        let before = plan.told.get(&pending_pod.pod.uid);
         if before.is_some_and(|before| before.is_no_news(&told)) {
             continue;
         }
         let (kind, reason, message) = match &told {
-            Told::Place(claim) => {
+            LastEvent::Place(claim) => {
                 let node = nodes.get(claim.as_str()).map_or_else(String::new, |node| format!(", node/{node}"));
                 (EventType::Normal, events::NOMINATED, format!("Pod should schedule on: nodeclaim/{claim}{node}"))
             }
-            Told::Failure(Failure { reason: reason::LAUNCHES_HELD, message }, _) => {
+            LastEvent::Failure(Failure { reason: reason::LAUNCHES_HELD, message }, _) => {
                 (EventType::Warning, events::LAUNCHES_HELD, message.clone())
             }
-            Told::Failure(Failure { message, .. }, _) => {
+            LastEvent::Failure(Failure { message, .. }, _) => {
                 (EventType::Warning, events::FAILED_SCHEDULING, format!("Failed to schedule pod, {message}"))
             }
         };
-        writes.push(Write::Event(Event { about: applicant.pod.clone(), kind, reason, message }));
-        plan.told.insert(applicant.pod.uid.clone(), told);
+        writes.push(Write::Event(Event { about: pending_pod.pod.clone(), kind, reason, message }));
+        plan.told.insert(pending_pod.pod.uid.clone(), told);
     }
     writes
 }
 
 // === impl Told ===
 
-impl Told {
+impl LastEvent {
     /// Returns true if `now` need not be published after this event.
     fn is_no_news(&self, now: &Self) -> bool {
         match (self, now) {

@@ -17,19 +17,19 @@ use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations, taints};
 use muster_cloud::after;
-use muster_scheduling::disrupt::{Estate, Moments};
+use muster_scheduling::disrupt::{DisruptionInput, Moments};
 use tokio::time::Instant;
 
-use super::agenda::Verdict;
-use super::desk::{Desk, Memory};
+use super::context::{LeaderContext, Memory};
 use super::now;
 use super::provider::Provider;
 use super::round::{Supply, assemble};
+use super::work_queue::Verdict;
 use crate::disruption::{
-    Deliberation, Home, Launches, Look, Opening, Openings, Turn, advance, is_marked, mark_of, running, stale,
+    DisruptionPlanner, Home, Launches, Look, Opening, Openings, Turn, advance, is_marked, mark_of, running, stale,
 };
 use crate::edge::{End, Held};
-use crate::lifecycle::standing::{self, Standing};
+use crate::lifecycle::disruption_status::{self, DisruptionStatus};
 use crate::lifecycle::{Answers, condition};
 use crate::snapshot::Snapshot;
 use crate::state::Cluster;
@@ -45,7 +45,7 @@ const LOST: Duration = Duration::from_secs(10);
 /// Result of one deliberation.
 pub(super) struct Deliberated {
     /// State to be passed to the next deliberation.
-    pub(super) deliberation: Deliberation,
+    pub(super) planner: DisruptionPlanner,
     /// Commands to begin.
     pub(super) openings: Vec<Opening>,
     /// Time of the next deliberation if something has changed by then.
@@ -87,32 +87,32 @@ fn says_it_goes(cluster: &Cluster, claim: &NodeClaim) -> bool {
 }
 
 /// Decides which nodes to disrupt, and updates the conditions of the claims accordingly.
-pub(super) async fn deliberate<P: Provider>(desk: Arc<Desk<P>>, deliberation: Deliberation) -> Deliberated {
-    let before = deliberation.clone();
-    let thinking = Arc::clone(&desk);
+pub(super) async fn deliberate<P: Provider>(context: Arc<LeaderContext<P>>, planner: DisruptionPlanner) -> Deliberated {
+    let before = planner.clone();
+    let thinking = Arc::clone(&context);
     // It may take long and must not block a thread of the async runtime.
-    let decided = tokio::task::spawn_blocking(move || think(&thinking, deliberation, now())).await;
+    let decided = tokio::task::spawn_blocking(move || think(&thinking, planner, now())).await;
     let why = match decided {
         Ok(Ok((deliberated, told))) => {
-            tell(&desk, told).await;
+            tell(&context, told).await;
             return deliberated;
         }
         Ok(Err(why)) => why,
         Err(error) => error.to_string(),
     };
     tracing::error!(why, "no decision about nodes");
-    let again = after(now(), desk.settings.tempo.every);
-    Deliberated { deliberation: before, openings: Vec::new(), again, moments: Moments::default() }
+    let again = after(now(), context.settings.timing.every);
+    Deliberated { planner: before, openings: Vec::new(), again, moments: Moments::default() }
 }
 
 /// A status write of a claim, and the versions on which it is based.
-type Told = (Held, Write);
+type StatusWrite = (Held, Write);
 
 /// Writes the conditions of claims. The next deliberation retries those that have changed meanwhile.
-async fn tell<P: Provider>(desk: &Desk<P>, told: Vec<Told>) {
-    let one = async |(mut held, write): Told| {
-        let end = desk.edge.carry_out(&Step::act([write]), &mut held, &mut Answers::default()).await;
-        desk.memory().note_written(&held, now());
+async fn tell<P: Provider>(context: &LeaderContext<P>, told: Vec<StatusWrite>) {
+    let one = async |(mut held, write): StatusWrite| {
+        let end = context.edge.carry_out(&Step::act([write]), &mut held, &mut Answers::default()).await;
+        context.memory().note_written(&held, now());
         if let End::Failed(why) = end {
             tracing::warn!(why, "a claim does not say whether its node may go");
         }
@@ -121,9 +121,9 @@ async fn tell<P: Provider>(desk: &Desk<P>, told: Vec<Told>) {
 }
 
 /// Returns the writes of conditions that claims do not have yet.
-fn untold<P: Provider>(desk: &Desk<P>, estate: &Estate, now: Timestamp) -> Vec<Told> {
-    let cluster = desk.picture.glance();
-    let memory = desk.memory();
+fn untold<P: Provider>(context: &LeaderContext<P>, estate: &DisruptionInput, now: Timestamp) -> Vec<StatusWrite> {
+    let cluster = context.picture.glance();
+    let memory = context.memory();
     let members = estate.problem.nodes.iter().zip(&estate.members);
     let known = members.filter_map(|(node, member)| Some((node, member.as_ref()?)));
     let told = known.filter_map(|(node, member)| {
@@ -134,55 +134,55 @@ fn untold<P: Provider>(desk: &Desk<P>, estate: &Estate, now: Timestamp) -> Vec<T
             return None;
         }
         let after = member.pool.and_then(|pool| estate.policies.get(pool)?.consolidate_after);
-        let write = standing::tell(claim, Standing::of(member, after, now), now)?;
+        let write = disruption_status::tell(claim, DisruptionStatus::of(member, after, now), now)?;
         Some((Held::default().claim(claim), write))
     });
     told.collect()
 }
 
 fn think<P: Provider>(
-    desk: &Desk<P>,
-    mut deliberation: Deliberation,
+    context: &LeaderContext<P>,
+    mut planner: DisruptionPlanner,
     now: Timestamp,
-) -> Result<(Deliberated, Vec<Told>), String> {
+) -> Result<(Deliberated, Vec<StatusWrite>), String> {
     let begun = Instant::now();
     let (Supply { mut manifests, pools: _, pause, stops }, foreign) = {
-        let cluster = desk.picture.glance();
+        let cluster = context.picture.glance();
         if cluster.claims().len() == 0 {
-            let again = after(now, desk.settings.tempo.every);
-            let nothing = Deliberated { deliberation, openings: Vec::new(), again, moments: Moments::default() };
+            let again = after(now, context.settings.timing.every);
+            let nothing = Deliberated { planner, openings: Vec::new(), again, moments: Moments::default() };
             return Ok((nothing, Vec::new()));
         }
-        (Supply::of(desk, &cluster, now), foreign::<P>(&cluster))
+        (Supply::of(context, &cluster, now), foreign::<P>(&cluster))
     };
     let left = {
-        let mut memory = desk.memory();
+        let mut memory = context.memory();
         memory.tell_moves(&mut manifests);
         std::mem::take(&mut memory.left)
     };
-    deliberation.note_left(&left);
-    let Snapshot { problem, custody, .. } = assemble(desk, manifests, now)?;
-    let mut estate = custody.into_estate(problem);
+    planner.note_left(&left);
+    let Snapshot { problem, managed_nodes, .. } = assemble(context, manifests, now)?;
+    let mut estate = managed_nodes.into_disruption_input(problem);
     for (node, member) in estate.problem.nodes.iter().zip(&mut estate.members) {
         if foreign.contains(&*node.name) {
             *member = None;
         }
     }
-    let Turn { decision, again, moments, violations } = deliberation.turn(&mut estate, now, &desk.settings.disruption);
+    let Turn { decision, again, moments, violations } = planner.turn(&mut estate, now, &context.settings.disruption);
     for violation in &violations {
         tracing::error!(%violation, "what was decided about nodes is not valid: please report this");
     }
-    desk.metrics.deliberated(&estate, deliberation.delivered(), now, begun.elapsed());
+    context.metrics.deliberated(&estate, planner.delivered(), now, begun.elapsed());
     let openings = if pause.disruption {
         Vec::new()
     } else {
-        deliberation.note_begun(&estate, &decision, now);
-        let launches = Launches { pause, stops: &stops, caps: desk.settings.provision.caps };
-        let plan = desk.memory().plan.clone();
-        Openings::new(&decision, &estate, launches).all(&desk.picture.glance(), &plan, now)
+        planner.note_begun(&estate, &decision, now);
+        let launches = Launches { pause, stops: &stops, caps: context.settings.provision.caps };
+        let plan = context.memory().plan.clone();
+        Openings::new(&decision, &estate, launches).all(&context.picture.glance(), &plan, now)
     };
-    let told = untold(desk, &estate, now);
-    Ok((Deliberated { deliberation, openings, again, moments }, told))
+    let told = untold(context, &estate, now);
+    Ok((Deliberated { planner, openings, again, moments }, told))
 }
 
 /// Returns the Nodes of claims whose class belongs to another cloud, which another controller manages.
@@ -193,16 +193,16 @@ fn foreign<P: Provider>(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// Begins the commands. If a write fails, the reconciliation of the marks continues the command or rolls it back.
-pub(super) async fn open<P: Provider>(desk: Arc<Desk<P>>, openings: Vec<Opening>) {
+pub(super) async fn open<P: Provider>(context: Arc<LeaderContext<P>>, openings: Vec<Opening>) {
     for Opening { cause, savings, homes, steps } in openings {
         let nodes: Vec<&str> = homes.iter().filter_map(|home| home.node.as_ref()?.metadata.name.as_deref()).collect();
         tracing::info!(cause = cause.name(), ?nodes, hourly_savings = savings, "disrupting");
         for step in &steps {
             let mut held = held(&homes);
-            let end = desk.edge.carry_out(step, &mut held, &mut Answers::default()).await;
-            desk.memory().note_written(&held, now());
+            let end = context.edge.carry_out(step, &mut held, &mut Answers::default()).await;
+            context.memory().note_written(&held, now());
             match end {
-                End::Done => desk.metrics.opened(step),
+                End::Done => context.metrics.opened(step),
                 End::Stale => tracing::info!(cause = cause.name(), "a node has changed since it was decided about"),
                 End::Failed(why) => tracing::warn!(cause = cause.name(), why, "a disruption was not begun to its end"),
                 End::Fenced => return,
@@ -212,11 +212,11 @@ pub(super) async fn open<P: Provider>(desk: Arc<Desk<P>>, openings: Vec<Opening>
 }
 
 /// Executes the next step of a command in progress.
-pub(super) async fn look<P: Provider>(desk: &Desk<P>, item: &Item) -> Verdict {
-    let (now, tempo) = (now(), desk.settings.tempo);
+pub(super) async fn look<P: Provider>(context: &LeaderContext<P>, item: &Item) -> Verdict {
+    let (now, timing) = (now(), context.settings.timing);
     let (step, homes) = {
-        let cluster = desk.picture.glance();
-        let memory = desk.memory();
+        let cluster = context.picture.glance();
+        let memory = context.memory();
         let homes = |claims: &[&NodeClaim]| -> Vec<Home> {
             let ours = claims.iter().filter(|claim| claim.spec.node_class_ref.kind == P::CLASS);
             let names = ours.filter_map(|claim| claim.metadata.name.as_deref());
@@ -233,8 +233,8 @@ pub(super) async fn look<P: Provider>(desk: &Desk<P>, item: &Item) -> Verdict {
                 let look = Look {
                     candidates: homes.iter().map(Home::candidate).collect(),
                     replacements: launched.iter().map(Home::replacement).collect(),
-                    pause: cluster.pause(&desk.settings.namespace),
-                    tempo,
+                    pause: cluster.pause(&context.settings.namespace),
+                    timing,
                 };
                 let step = advance(&look, now);
                 homes.extend(launched);
@@ -245,7 +245,7 @@ pub(super) async fn look<P: Provider>(desk: &Desk<P>, item: &Item) -> Verdict {
                 if is_behind(&memory, homes.iter(), now) {
                     return Verdict::Rest(Some(after(now, ASK)));
                 }
-                (homes.first().map_or_else(Step::rest, |home| stale(&home.candidate(), tempo, now)), homes)
+                (homes.first().map_or_else(Step::rest, |home| stale(&home.candidate(), timing, now)), homes)
             }
         }
     };
@@ -253,9 +253,9 @@ pub(super) async fn look<P: Provider>(desk: &Desk<P>, item: &Item) -> Verdict {
         return Verdict::Rest(step.again);
     }
     let mut held = held(&homes);
-    let end = desk.edge.carry_out(&step, &mut held, &mut Answers::default()).await;
-    desk.memory().note_written(&held, self::now());
-    desk.metrics.advanced(&step, &homes);
+    let end = context.edge.carry_out(&step, &mut held, &mut Answers::default()).await;
+    context.memory().note_written(&held, self::now());
+    context.metrics.advanced(&step, &homes);
     match end {
         End::Done => Verdict::Rest(Some(step.again.unwrap_or_else(|| after(self::now(), LOST)))),
         End::Stale => Verdict::Conflicted,

@@ -18,10 +18,10 @@ use muster_cloud::after;
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::desk::Desk;
+use super::context::LeaderContext;
 use super::provider::Provider;
 use super::{disruption, now, round};
-use crate::disruption::{Deliberation, Opening, Rhythm};
+use crate::disruption::{DisruptionPlanner, Opening, PassSchedule};
 use crate::provision::{Outcome, Plan, Window};
 use crate::step::{Event, EventType, Write};
 
@@ -86,30 +86,30 @@ pub struct Disruption {
 
 /// State of the last reports.
 #[derive(Default)]
-struct Told {
+struct LastReport {
     launches: Vec<Launch>,
     nodes: BTreeSet<Vec<String>>,
 }
 
 /// Reports what would be done, until it is dropped.
-pub(super) async fn observe<P: Provider>(desk: Arc<Desk<P>>, mut tell: impl FnMut(&Report) + Send) {
-    desk.picture.synced().await;
-    drop(desk.picture.take_changed());
-    let mut told = Told::default();
+pub(super) async fn observe<P: Provider>(context: Arc<LeaderContext<P>>, mut tell: impl FnMut(&Report) + Send) {
+    context.picture.synced().await;
+    drop(context.picture.take_changed());
+    let mut told = LastReport::default();
     let mut window = Window::default();
     let mut decide_at = Some(now());
-    let mut rhythm = Rhythm::from(now());
-    let mut deliberation = Deliberation::at(desk.settings.tempo);
+    let mut pass_schedule = PassSchedule::from(now());
+    let mut planner = DisruptionPlanner::at(context.settings.timing);
     loop {
-        let moments = [window.due(&desk.settings.window), decide_at, Some(rhythm.next())];
+        let moments = [window.due(&context.settings.window), decide_at, Some(pass_schedule.next())];
         let wait = moments
             .into_iter()
             .flatten()
             .min()
             .map_or(IDLE, |moment| Duration::try_from(moment.duration_since(now())).unwrap_or_default().min(IDLE));
         tokio::select! {
-            changed = desk.picture.changed() => {
-                rhythm.stir();
+            changed = context.picture.changed() => {
+                pass_schedule.stir();
                 for path in &changed.waiting {
                     window.arrive(path, now());
                 }
@@ -117,25 +117,25 @@ pub(super) async fn observe<P: Provider>(desk: Arc<Desk<P>>, mut tell: impl FnMu
             () = sleep(wait) => {}
         }
         let moment = now();
-        if window.is_due(&desk.settings.window, moment) || decide_at.is_some_and(|at| at <= moment) {
+        if window.is_due(&context.settings.window, moment) || decide_at.is_some_and(|at| at <= moment) {
             window.close();
-            if let Some(outcome) = round::consider(Arc::clone(&desk)).await {
-                desk.memory().plan.succeed(outcome.plan.clone());
+            if let Some(outcome) = round::consider(Arc::clone(&context)).await {
+                context.memory().plan.succeed(outcome.plan.clone());
                 if let Some(report) = told.about_pods(&outcome, moment) {
                     tell(&report);
                 }
             }
-            let waits = desk.picture.glance().count_unbound() > 0;
+            let waits = context.picture.glance().count_unbound() > 0;
             decide_at = waits.then(|| after(moment, AGAIN));
         }
-        if rhythm.is_due(moment) {
-            rhythm.ask(moment);
-            let was_open = deliberation.is_open();
-            let thought = disruption::deliberate(Arc::clone(&desk), deliberation).await;
-            deliberation = thought.deliberation;
-            rhythm.answer(thought.again, deliberation.is_open(), thought.moments, now());
+        if pass_schedule.is_due(moment) {
+            pass_schedule.ask(moment);
+            let was_open = planner.is_open();
+            let thought = disruption::deliberate(Arc::clone(&context), planner).await;
+            planner = thought.planner;
+            pass_schedule.answer(thought.again, planner.is_open(), thought.moments, now());
             // A proposal is reported once it is confirmed, an urgent decision at once.
-            let is_confirmed = was_open && !deliberation.is_open();
+            let is_confirmed = was_open && !planner.is_open();
             if let Some(report) = told.about_nodes(&thought.openings, is_confirmed, moment) {
                 tell(&report);
             }
@@ -145,7 +145,7 @@ pub(super) async fn observe<P: Provider>(desk: Arc<Desk<P>>, mut tell: impl FnMu
 
 // === impl Told ===
 
-impl Told {
+impl LastReport {
     /// Reports actions for pending pods, unless they are unchanged since the last report.
     fn about_pods(&mut self, outcome: &Outcome, at: Timestamp) -> Option<Report> {
         let Outcome { step, plan, figures, violations: _ } = outcome;

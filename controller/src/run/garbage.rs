@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::desk::Desk;
+use super::context::LeaderContext;
 use super::now;
 use super::provider::Provider;
 use crate::edge::{End, Held};
-use crate::lifecycle::garbage::{EVERY, Yard, collect};
+use crate::lifecycle::garbage::{EVERY, GarbageInput, collect};
 use crate::lifecycle::{Answers, Listing};
 use crate::state::Kind;
 use crate::step::Step;
@@ -19,18 +19,18 @@ const RETRY: Duration = Duration::from_secs(20);
 
 /// Lists the instances, records for each claim whether its instance exists, and removes instances and Nodes without an
 /// owner. Returns the names of the claims whose instance is missing, and the time of the next listing.
-pub(super) async fn tidy<P: Provider>(desk: &Desk<P>) -> (Vec<String>, Timestamp) {
+pub(super) async fn tidy<P: Provider>(context: &LeaderContext<P>) -> (Vec<String>, Timestamp) {
     let listed_at = now();
-    let instances = match desk.provider.list().await {
+    let instances = match context.provider.list().await {
         Ok(instances) => instances,
         Err(error) => {
             tracing::warn!(%error, "the instances cannot be listed");
             return (Vec::new(), after(now(), RETRY));
         }
     };
-    let missing = note(desk, &instances, listed_at);
+    let missing = note(context, &instances, listed_at);
     let (step, mut held) = {
-        let cluster = desk.picture.glance();
+        let cluster = context.picture.glance();
         // An unreadable claim may own any of the instances.
         if cluster.has_unreadable(Kind::NodeClaim) {
             tracing::warn!("instances are not collected: there is a NodeClaim that cannot be read");
@@ -44,13 +44,13 @@ pub(super) async fn tidy<P: Provider>(desk: &Desk<P>) -> (Vec<String>, Timestamp
             })
             .collect();
         let held = nodes.iter().fold(Held::default(), |held, node| held.node(node));
-        let yard = Yard { listed_at, instances: &instances, claims: cluster.claims().collect(), nodes };
+        let yard = GarbageInput { listed_at, instances: &instances, claims: cluster.claims().collect(), nodes };
         (collect(&yard, now()), held)
     };
     for write in step.writes {
         // The writes are independent: a failure does not stop the others.
         let alone = Step::act([write]);
-        let end = desk.edge.carry_out(&alone, &mut held, &mut Answers::default()).await;
+        let end = context.edge.carry_out(&alone, &mut held, &mut Answers::default()).await;
         if let End::Failed(why) = end {
             tracing::warn!(why, "what nobody owns was not removed");
         }
@@ -60,10 +60,10 @@ pub(super) async fn tidy<P: Provider>(desk: &Desk<P>) -> (Vec<String>, Timestamp
 
 /// Records for each claim whether its instance is in the list. Returns the names of the claims whose instance is
 /// missing.
-fn note<P: Provider>(desk: &Desk<P>, instances: &[Instance], listed_at: Timestamp) -> Vec<String> {
+fn note<P: Provider>(context: &LeaderContext<P>, instances: &[Instance], listed_at: Timestamp) -> Vec<String> {
     let known: std::collections::BTreeSet<&str> = instances.iter().map(|one| one.provider_id.as_str()).collect();
-    let cluster = desk.picture.glance();
-    let mut memory = desk.memory();
+    let cluster = context.picture.glance();
+    let mut memory = context.memory();
     memory.listings.clear();
     let mut missing = Vec::new();
     for claim in cluster.claims() {

@@ -10,11 +10,11 @@ use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, labels};
 use muster_cloud::{Alternative, after};
 
-use super::agenda::Verdict;
-use super::desk::{Desk, Memory};
+use super::context::{LeaderContext, Memory};
 use super::now;
 use super::offers::offers;
 use super::provider::{Grown, Provider, Resolved, judged};
+use super::work_queue::Verdict;
 use crate::classes;
 use crate::edge::{End, Held, Looked};
 use crate::lifecycle::pause::Pause;
@@ -78,14 +78,14 @@ impl Known {
 
 /// Records that pods were bound to or removed from these Nodes, until it is written to their claims.
 pub(super) fn remember_moves<P: Provider>(
-    desk: &Desk<P>,
+    context: &LeaderContext<P>,
     cluster: &Cluster,
     nodes: &BTreeSet<Arc<str>>,
     now: Timestamp,
 ) {
     let ids = nodes.iter().filter_map(|node| cluster.node(node)?.spec.as_ref()?.provider_id.as_deref());
     let claims = ids.flat_map(|id| cluster.claims_of(id)).filter_map(|claim| claim.metadata.name.clone());
-    let mut memory = desk.memory();
+    let mut memory = context.memory();
     memory.moves.extend(claims.map(|claim| (claim, now)));
 }
 
@@ -94,10 +94,10 @@ pub(super) fn remember_moves<P: Provider>(
 ///
 /// When many pods are bound to a node, one write follows after the last of them: while some are missing the node is not
 /// disrupted ([`Home`](crate::disruption::Home)), and an event that is not written yet counts like a written one.
-async fn note_moves<P: Provider>(desk: &Desk<P>, name: &str) -> Result<Option<Timestamp>, Verdict> {
+async fn note_moves<P: Provider>(context: &LeaderContext<P>, name: &str) -> Result<Option<Timestamp>, Verdict> {
     let (step, mut held, at) = {
-        let cluster = desk.picture.glance();
-        let mut memory = desk.memory();
+        let cluster = context.picture.glance();
+        let mut memory = context.memory();
         let Some(at) = memory.moves.get(name).copied() else { return Ok(None) };
         if memory.plan.has_places(name) {
             return Ok(Some(after(now(), CROWD)));
@@ -113,15 +113,15 @@ async fn note_moves<P: Provider>(desk: &Desk<P>, name: &str) -> Result<Option<Ti
         }
         (step, Held::default().claim(claim), at)
     };
-    let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
+    let looked = context.edge.look(&mut held, |_, _| step.clone()).await;
     if looked.end == End::Done {
         // A newer event is still to be written.
-        let mut memory = desk.memory();
+        let mut memory = context.memory();
         if memory.moves.get(name) == Some(&at) {
             memory.moves.remove(name);
         }
     }
-    match conclude(desk, "NodeClaim", name, &held, &looked) {
+    match conclude(context, "NodeClaim", name, &held, &looked) {
         // The rest of the claim is still to be reconciled.
         Verdict::Rest(_) => Err(Verdict::Again),
         verdict => Err(verdict),
@@ -129,37 +129,37 @@ async fn note_moves<P: Provider>(desk: &Desk<P>, name: &str) -> Result<Option<Ti
 }
 
 /// Passes all initialized Nodes to the cloud, so that a new leader knows what the last one knew.
-pub(super) fn learn_from_all<P: Provider>(desk: &Desk<P>) {
-    let cluster = desk.picture.glance();
+pub(super) fn learn_from_all<P: Provider>(context: &LeaderContext<P>) {
+    let cluster = context.picture.glance();
     for live in cluster.classes().filter(|live| live.reference.kind == P::CLASS) {
-        let class = desk.provider.judge(live);
+        let class = context.provider.judge(live);
         for name in cluster.claims_of_class(&live.reference).filter_map(|claim| claim.metadata.name.as_deref()) {
             let around = cluster.around(name);
             if let Some(grown) = around.as_ref().and_then(|around| Grown::of(around, Some(live), &class)) {
-                desk.provider.learn_from(&grown);
+                context.provider.learn_from(&grown);
             }
         }
     }
 }
 
 /// Reconciles a claim.
-pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
-    let owed = match note_moves(desk, name).await {
+pub(super) async fn claim<P: Provider>(context: &LeaderContext<P>, name: &str) -> Verdict {
+    let owed = match note_moves(context, name).await {
         Ok(owed) => owed,
         Err(verdict) => return verdict,
     };
-    let mut begun = match begin(desk, name, now()) {
+    let mut begun = match begin(context, name, now()) {
         Start::Wait(moment) => return Verdict::Rest(sooner(moment, owed)),
         Start::Look(begun) => begun,
     };
     let Begun { held, known } = &mut *begun;
     let ended = Mutex::new(None);
-    let looked = desk
+    let looked = context
         .edge
         .look(held, |answers, now| {
-            let cluster = desk.picture.glance();
+            let cluster = context.picture.glance();
             let Some(around) = cluster.around(name) else { return Step::rest() };
-            let pause = cluster.pause(&desk.settings.namespace);
+            let pause = cluster.pause(&context.settings.namespace);
             let step = decide(&around.seen(known.with(pause, answers.clone())), now);
             let step = nodes_first(step, known.busy);
             if let Some(outcome) = outcome(&step, around.claim) {
@@ -170,15 +170,15 @@ pub(super) async fn claim<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
         .await;
     let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let (Some(became_a_node), End::Done) = (ended, &looked.end) {
-        note_outcome(desk, name, became_a_node);
+        note_outcome(context, name, became_a_node);
     }
     if let Some(answer) = &looked.answers.launch {
-        desk.remember_launch(answer, now());
+        context.remember_launch(answer, now());
     }
     if let (Some(id), Some(answer)) = (known.instance.take(), &looked.answers.instance) {
-        desk.memory().listings.insert(id, Listing::of(answer, now()));
+        context.memory().listings.insert(id, Listing::of(answer, now()));
     }
-    match conclude(desk, "NodeClaim", name, held, &looked) {
+    match conclude(context, "NodeClaim", name, held, &looked) {
         Verdict::Rest(moment) => Verdict::Rest(sooner(moment, owed)),
         verdict => verdict,
     }
@@ -189,9 +189,9 @@ fn sooner(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp>
 }
 
 /// Reconciles a class: its finalizer, status and cloud resources.
-pub(super) async fn class<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
-    let Some((live, is_used)) = seen_class::<P>(desk, name) else { return Verdict::Rest(None) };
-    if desk.memory().is_behind(P::CLASS, name, live.meta.resource_version.as_deref(), now()) {
+pub(super) async fn class<P: Provider>(context: &LeaderContext<P>, name: &str) -> Verdict {
+    let Some((live, is_used)) = seen_class::<P>(context, name) else { return Verdict::Rest(None) };
+    if context.memory().is_behind(P::CLASS, name, live.meta.resource_version.as_deref(), now()) {
         return Verdict::Rest(Some(after(now(), ASK)));
     }
     let has_finalizer = live.meta.finalizers.iter().flatten().any(|one| one == P::KIND.finalizer);
@@ -200,17 +200,17 @@ pub(super) async fn class<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     let mut resolved = Resolved::default();
     // Create cloud resources only for a class with a finalizer, which guarantees their removal.
     if has_finalizer && !is_going {
-        resolved = desk.provider.resolve(&live).await;
+        resolved = context.provider.resolve(&live).await;
     } else if has_finalizer && !is_used {
-        let cleared = desk.provider.clear(&live).await;
+        let cleared = context.provider.clear(&live).await;
         has_leftovers = cleared.is_err();
         if let Err(error) = cleared {
             tracing::warn!(class = name, %error, "what was made for a class that goes could not be removed");
         }
     }
     let (class, mut step, mut held) = {
-        let cluster = desk.picture.glance();
-        let class = desk.provider.judge(&live);
+        let cluster = context.picture.glance();
+        let class = context.provider.judge(&live);
         let claims: Vec<_> = cluster.claims_of_class(&live.reference).collect();
         let look = classes::Look { class: &class, kind: P::KIND, claims: &claims, has_leftovers };
         let step = classes::decide(&look, now());
@@ -224,29 +224,29 @@ pub(super) async fn class<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
     }
     step = step.or_sooner(resolved.again);
     if resolved.is_news {
-        desk.memory().ready_classes.insert(name.to_owned());
+        context.memory().ready_classes.insert(name.to_owned());
     }
-    let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
-    match conclude(desk, P::CLASS, &class.reference.name, &held, &looked) {
+    let looked = context.edge.look(&mut held, |_, _| step.clone()).await;
+    match conclude(context, P::CLASS, &class.reference.name, &held, &looked) {
         Verdict::Rest(_) if has_leftovers => Verdict::Failed,
         verdict => verdict,
     }
 }
 
 /// Returns a class, and whether any claim uses it.
-fn seen_class<P: Provider>(desk: &Desk<P>, name: &str) -> Option<(LiveClass, bool)> {
-    let cluster = desk.picture.glance();
+fn seen_class<P: Provider>(context: &LeaderContext<P>, name: &str) -> Option<(LiveClass, bool)> {
+    let cluster = context.picture.glance();
     let mut classes = cluster.classes();
     let live = classes.find(|live| live.reference.kind == P::CLASS && live.reference.name == name)?;
     Some((live.clone(), cluster.claims_of_class(&live.reference).next().is_some()))
 }
 
 /// Reconciles the status of a NodePool.
-pub(super) async fn pool<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
+pub(super) async fn pool<P: Provider>(context: &LeaderContext<P>, name: &str) -> Verdict {
     let (step, mut held) = {
-        let cluster = desk.picture.glance();
+        let cluster = context.picture.glance();
         let Some(pool) = cluster.pool(name) else {
-            let mut memory = desk.memory();
+            let mut memory = context.memory();
             memory.outcomes.remove(name);
             memory.rests.remove(name);
             return Verdict::Rest(None);
@@ -257,11 +257,11 @@ pub(super) async fn pool<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
             return Verdict::Rest(None);
         }
         let now = now();
-        let mut memory = desk.memory();
+        let mut memory = context.memory();
         if memory.is_behind("NodePool", name, pool.metadata.resource_version.as_deref(), now) {
             return Verdict::Rest(Some(after(now, ASK)));
         }
-        let class = cluster.class(reference).map(|live| desk.provider.judge(live));
+        let class = cluster.class(reference).map(|live| context.provider.judge(live));
         let claims: Vec<Claimed<'_>> = cluster
             .claims_of_pool(name)
             .map(|claim| {
@@ -286,8 +286,8 @@ pub(super) async fn pool<P: Provider>(desk: &Desk<P>, name: &str) -> Verdict {
         let held = written_claims(&step, &cluster).fold(Held::default().pool(pool), Held::claim);
         (step, held)
     };
-    let looked = desk.edge.look(&mut held, |_, _| step.clone()).await;
-    match conclude(desk, "NodePool", name, &held, &looked) {
+    let looked = context.edge.look(&mut held, |_, _| step.clone()).await;
+    match conclude(context, "NodePool", name, &held, &looked) {
         // Ignore the change caused by this write, and limit the frequency of status updates.
         Verdict::Rest(_) if looked.has_written => Verdict::RestUntil(after(now(), pools::EVERY)),
         verdict => verdict,
@@ -305,12 +305,12 @@ fn written_claims<'c>(step: &Step, cluster: &'c Cluster) -> impl Iterator<Item =
 }
 
 /// Records whether the launch of a claim resulted in a Node.
-fn note_outcome<P: Provider>(desk: &Desk<P>, claim: &str, became_a_node: bool) {
-    let cluster = desk.picture.glance();
+fn note_outcome<P: Provider>(context: &LeaderContext<P>, claim: &str, became_a_node: bool) {
+    let cluster = context.picture.glance();
     let Some(pool) = cluster.around(claim).and_then(|around| around.pool) else { return };
-    let class = cluster.class(&pool.spec.template.spec.node_class_ref).map(|live| desk.provider.judge(live));
+    let class = cluster.class(&pool.spec.template.spec.node_class_ref).map(|live| context.provider.judge(live));
     let name = pool.metadata.name.clone().unwrap_or_default();
-    let mut memory = desk.memory();
+    let mut memory = context.memory();
     let outcomes = memory.outcomes.entry(name).or_insert_with(|| Outcomes::of(pool, class.as_ref()));
     outcomes.note(Edition::of(pool, class.as_ref()), became_a_node);
 }
@@ -339,15 +339,15 @@ fn outcome(step: &Step, claim: &NodeClaim) -> Option<bool> {
     })
 }
 
-fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
-    let cluster = desk.picture.glance();
+fn begin<P: Provider>(context: &LeaderContext<P>, name: &str, now: Timestamp) -> Start {
+    let cluster = context.picture.glance();
     let Some(around) = cluster.around(name) else { return Start::Wait(None) };
     // Claims of another cloud's classes belong to another controller.
     let reference = &around.claim.spec.node_class_ref;
     if reference.kind != P::CLASS {
         return Start::Wait(None);
     }
-    let memory = desk.memory();
+    let memory = context.memory();
     let shown = around.claim.metadata.resource_version.as_deref();
     let is_behind = memory.is_behind("NodeClaim", name, shown, now)
         || around.nodes.iter().any(|node| {
@@ -357,24 +357,24 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
     if is_behind {
         return Start::Wait(Some(after(now, ASK)));
     }
-    let hold = match hold_of(desk, &around, &memory, now) {
+    let hold = match hold_of(context, &around, &memory, now) {
         Ok(hold) => hold,
         Err(wait) => return Start::Wait(Some(wait)),
     };
     let live = cluster.class(reference);
-    let mut class = judged(&desk.provider, live, reference);
+    let mut class = judged(&context.provider, live, reference);
     if let Some(grown) = Grown::of(&around, live, &class) {
-        desk.provider.learn_from(&grown);
+        context.provider.learn_from(&grown);
     }
     let is_judged = matches!(class.readiness, Readiness::Ready | Readiness::NotReady(_));
-    if is_judged && live.is_some_and(|live| !desk.provider.is_resolved(live)) {
+    if is_judged && live.is_some_and(|live| !context.provider.is_resolved(live)) {
         class.readiness = Readiness::Unknown;
     }
     let is_launched = is_true(around.claim, nodeclaim::LAUNCHED);
     let alternatives = if is_launched || around.claim.metadata.deletion_timestamp.is_some() {
         Vec::new()
     } else {
-        let catalogue = desk.provider.types(live.and_then(LiveClass::manifest));
+        let catalogue = context.provider.types(live.and_then(LiveClass::manifest));
         offers(around.claim, &catalogue, &memory.refusals, now)
     };
     let instance = around.claim.status.as_ref().and_then(|status| status.provider_id.clone());
@@ -383,7 +383,7 @@ fn begin<P: Provider>(desk: &Desk<P>, name: &str, now: Timestamp) -> Start {
     let is_joining = !around.nodes.is_empty() && is_launched && !is_true(around.claim, nodeclaim::REGISTERED);
     let busy = memory.gates.busy_until(now).filter(|_| is_joining && hold.is_none());
     let known = Known { class, alternatives, listing, instance, hold, busy, expected };
-    let pause = cluster.pause(&desk.settings.namespace);
+    let pause = cluster.pause(&context.settings.namespace);
     let step = nodes_first(decide(&around.seen(known.with(pause, Answers::default())), now), known.busy);
     if step.writes.is_empty() {
         return Start::Wait(step.again);
@@ -409,7 +409,7 @@ fn expected(cluster: &Cluster, memory: &Memory, claim: &NodeClaim) -> Vec<Subjec
 /// Returns the reason why the registration of the claim's Node is held, or, as an error, the time until which to wait
 /// silently. The claim is reconciled again as soon as the hold ends.
 fn hold_of<P: Provider>(
-    desk: &Desk<P>,
+    context: &LeaderContext<P>,
     around: &Surroundings<'_>,
     memory: &Memory,
     now: Timestamp,
@@ -418,7 +418,9 @@ fn hold_of<P: Provider>(
     let is_coming = is_true(claim, nodeclaim::LAUNCHED)
         && !is_true(claim, nodeclaim::REGISTERED)
         && claim.metadata.deletion_timestamp.is_none();
-    let (true, true, [node]) = (is_coming, desk.settings.nominates, around.nodes.as_slice()) else { return Ok(None) };
+    let (true, true, [node]) = (is_coming, context.settings.nominates, around.nodes.as_slice()) else {
+        return Ok(None);
+    };
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let gate = node.metadata.uid.as_ref().and_then(|uid| memory.gates.of(name, uid));
     let made_at = node.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
@@ -435,9 +437,15 @@ fn hold_of<P: Provider>(
     }
 }
 
-fn conclude<P: Provider>(desk: &Desk<P>, kind: &'static str, name: &str, held: &Held, looked: &Looked) -> Verdict {
+fn conclude<P: Provider>(
+    context: &LeaderContext<P>,
+    kind: &'static str,
+    name: &str,
+    held: &Held,
+    looked: &Looked,
+) -> Verdict {
     let now = now();
-    desk.memory().note_written(held, now);
+    context.memory().note_written(held, now);
     match &looked.end {
         End::Done if looked.has_written => Verdict::Rest(Some(looked.again.unwrap_or_else(|| after(now, LOST)))),
         End::Done => Verdict::Rest(looked.again),

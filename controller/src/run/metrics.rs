@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_api::{NodeClaim, labels};
 use muster_gateway::Refusals;
-use muster_scheduling::disrupt::Estate;
+use muster_scheduling::disrupt::DisruptionInput;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -18,11 +18,11 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use self::collect::{Process, Refused, Scene};
+use self::collect::{ClusterMetrics, Process, Refused};
 use self::disruption::Disruption;
 use crate::agents::Boots;
 use crate::disruption::Home;
-use crate::edge::{Fate, Pause, Witness};
+use crate::edge::{Fate, Pause, WriteObserver};
 use crate::permissions::Permission;
 use crate::provision::Figures;
 use crate::step::{Step, Write};
@@ -107,7 +107,7 @@ impl Metrics {
             missing.clone(),
         );
         let disruption = Disruption::new(&mut registry);
-        registry.register_collector(Box::new(Scene(picture.clone())));
+        registry.register_collector(Box::new(ClusterMetrics(picture.clone())));
         registry.register_collector(Box::new(Process));
         let boots = Boots::new(&mut registry);
         let refusals_of_agents = Refusals::default();
@@ -164,7 +164,7 @@ impl Metrics {
     /// A decision about what is to go.
     pub(super) fn deliberated(
         &self,
-        estate: &Estate,
+        estate: &DisruptionInput,
         delivered: impl Iterator<Item = Delivered>,
         now: Timestamp,
         took: Duration,
@@ -200,7 +200,7 @@ fn label(claim: &NodeClaim, key: &str) -> String {
     claim.metadata.labels.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default()
 }
 
-impl Witness for Metrics {
+impl WriteObserver for Metrics {
     fn before<'a>(&'a self, _: &'a Write) -> Pause<'a> {
         Box::pin(std::future::ready(()))
     }

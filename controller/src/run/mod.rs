@@ -13,8 +13,7 @@
 //! only while the fence is open (any replica writes what agents report of their nodes). A leader that loses its Lease
 //! drops the work in progress and stands for election again.
 
-mod agenda;
-mod desk;
+mod context;
 mod disruption;
 mod dry_run;
 mod election;
@@ -29,6 +28,7 @@ mod permissions;
 mod provider;
 mod round;
 mod serve;
+mod work_queue;
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
@@ -42,7 +42,7 @@ use muster_scheduling::model::{Catalogue, Options as Packing};
 use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
 
-use self::desk::{Desk, Settings};
+use self::context::{LeaderContext, Settings};
 pub use self::dry_run::{Disruption, Launch, Report, Unplaced};
 use self::election::Candidate;
 use self::metrics::Metrics;
@@ -50,9 +50,9 @@ use self::metrics::Metrics;
 pub(crate) use self::provider::readiness;
 pub use self::provider::{Grown, Provider, Resolved};
 use crate::agents;
-use crate::disruption::Tempo;
+use crate::disruption::Timing;
 use crate::ec2;
-use crate::edge::{Edge, Fence, Pace, Pause, Recorder, Witness};
+use crate::edge::{Edge, Fence, Pace, Pause, Recorder, WriteObserver};
 use crate::kwok::{self, FileError, Kwok};
 use crate::lifecycle::caps::Caps;
 use crate::permissions::needed_by;
@@ -87,7 +87,7 @@ pub struct Options {
     /// Settings that decide which nodes are disrupted.
     pub disruption: disrupt::Settings,
     /// Settings that limit the rate of disruption.
-    pub tempo: Tempo,
+    pub timing: Timing,
     /// Settings of snapshots.
     pub snapshot: snapshot::Settings,
     /// True if Services are read, which kube-scheduler's default topology spread depends on.
@@ -120,7 +120,7 @@ impl Options {
             window: Lengths::default(),
             packing: Packing::default(),
             disruption: disrupt::Settings::default(),
-            tempo: Tempo::default(),
+            timing: Timing::default(),
             snapshot: snapshot::Settings::default(),
             reads_services: false,
             wait_for_unschedulable_mark: false,
@@ -193,7 +193,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()> + Send) -> Res
 pub async fn run_with(
     client: Client,
     options: Options,
-    witness: Option<Arc<dyn Witness>>,
+    witness: Option<Arc<dyn WriteObserver>>,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     match &options.cloud {
@@ -248,10 +248,10 @@ async fn observe_in<P: Provider>(
     let (qps, burst) = options.pace;
     let recorder = Recorder::new(client.clone(), Pace::new(qps, burst), "dry run");
     let edge = Edge::new(client, cloud.clone(), fence, Pace::new(qps, burst), recorder);
-    let desk = Desk::new(picture, cloud, edge, Settings::of(&options, false), metrics);
+    let context = LeaderContext::new(picture, cloud, edge, Settings::of(&options, false), metrics);
     tokio::select! {
         () = stop => Ok(()),
-        () = dry_run::observe(desk, tell) => Ok(()),
+        () = dry_run::observe(context, tell) => Ok(()),
         broken = following.ended() => {
             Err(RunError::Broken(broken.map_or_else(|| "nothing is followed".to_owned(), |it| it.to_string())))
         }
@@ -266,7 +266,7 @@ pub async fn run_in<P: Provider>(
     client: Client,
     cloud: P,
     options: Options,
-    witness: Option<Arc<dyn Witness>>,
+    witness: Option<Arc<dyn WriteObserver>>,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let served = options.agents.as_ref().map(|of| cloud.vouches().map(|cloud| (of, cloud)).ok_or(RunError::NoAgents));
@@ -290,9 +290,9 @@ pub async fn run_in<P: Provider>(
     let witnesses = Arc::new(Both(metrics.clone(), witness));
     let nominates = options.nominates && honours_nominations(&client).await;
     let settings = Settings::of(&options, nominates);
-    let desk = Desk::new(picture.clone(), cloud, edge.seen_by(witnesses), settings, metrics.clone());
+    let context = LeaderContext::new(picture.clone(), cloud, edge.seen_by(witnesses), settings, metrics.clone());
     let held = lease.clone().map(|name| (Api::namespaced(client.clone(), &namespace), name));
-    let (counter, mut orders) = orders::counter(Arc::clone(&desk), fence.clone(), held);
+    let (counter, mut orders) = orders::counter(Arc::clone(&context), fence.clone(), held);
     let mut of_agents = None;
     if let Some((of, cloud)) = to_serve {
         let (client, namespace) = (client.clone(), namespace.clone());
@@ -329,7 +329,7 @@ pub async fn run_in<P: Provider>(
             metrics.leads(true);
             let mut watched = fence.clone();
             tokio::select! {
-                broken = leader::lead(Arc::clone(&desk), &mut orders) => return broken,
+                broken = leader::lead(Arc::clone(&context), &mut orders) => return broken,
                 () = watched.closes() => metrics.leads(false),
             }
         }
@@ -354,9 +354,9 @@ pub async fn run_in<P: Provider>(
 }
 
 /// Forwards the same writes to two witnesses.
-struct Both(Metrics, Option<Arc<dyn Witness>>);
+struct Both(Metrics, Option<Arc<dyn WriteObserver>>);
 
-impl Witness for Both {
+impl WriteObserver for Both {
     fn before<'a>(&'a self, write: &'a crate::step::Write) -> Pause<'a> {
         match &self.1 {
             Some(other) => other.before(write),

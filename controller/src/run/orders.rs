@@ -19,7 +19,7 @@ use muster_api::NodeClaim;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
-use super::desk::Desk;
+use super::context::LeaderContext;
 use super::now;
 use super::provider::{Provider, judged};
 use super::round;
@@ -54,7 +54,7 @@ enum What {
 
 /// Endpoint for orders.
 pub(super) struct Orders<P> {
-    desk: Arc<Desk<P>>,
+    context: Arc<LeaderContext<P>>,
     /// Open if this replica leads.
     fence: Fence,
     waiting: mpsc::Sender<Ordered>,
@@ -64,16 +64,16 @@ pub(super) struct Orders<P> {
 
 /// Returns an endpoint for operators, and the leader's end of the queue.
 pub(super) fn counter<P: Provider>(
-    desk: Arc<Desk<P>>,
+    context: Arc<LeaderContext<P>>,
     fence: Fence,
     lease: Option<(Api<Lease>, String)>,
 ) -> (Orders<P>, mpsc::Receiver<Ordered>) {
     let (waiting, orders) = mpsc::channel(WAITING);
-    (Orders { desk, fence, waiting, lease }, orders)
+    (Orders { context, fence, waiting, lease }, orders)
 }
 
 /// Decides about an order and executes the decision.
-pub(super) async fn carry_out<P: Provider>(desk: Arc<Desk<P>>, order: Ordered) {
+pub(super) async fn carry_out<P: Provider>(context: Arc<LeaderContext<P>>, order: Ordered) {
     let Ordered { what, until } = order;
     let is_late = Instant::now() >= until;
     let late = || Refusal::new(Kind::NotNow, "its turn did not come in time, and nothing was done: try again");
@@ -83,13 +83,17 @@ pub(super) async fn carry_out<P: Provider>(desk: Arc<Desk<P>>, order: Ordered) {
         What::Terminate(_, answer) if answer.is_closed() => return,
         What::Launch(_, _, answer) if is_late => answer.send(Err(late())).map_err(drop),
         What::Terminate(_, answer) if is_late => answer.send(Err(late())).map_err(drop),
-        What::Launch(order, ticket, answer) => answer.send(launch(desk, order, ticket).await).map_err(drop),
-        What::Terminate(wanted, answer) => answer.send(terminate(&desk, &wanted).await).map_err(drop),
+        What::Launch(order, ticket, answer) => answer.send(launch(context, order, ticket).await).map_err(drop),
+        What::Terminate(wanted, answer) => answer.send(terminate(&context, &wanted).await).map_err(drop),
     };
 }
 
-async fn launch<P: Provider>(desk: Arc<Desk<P>>, order: Order, ticket: Ticket) -> Result<Decision, Refusal> {
-    let of = Arc::clone(&desk);
+async fn launch<P: Provider>(
+    context: Arc<LeaderContext<P>>,
+    order: Order,
+    ticket: Ticket,
+) -> Result<Decision, Refusal> {
+    let of = Arc::clone(&context);
     let (wanted, given) = (order.clone(), ticket.clone());
     let decided = tokio::task::spawn_blocking(move || decide(&of, &wanted, Some(&given))).await;
     let mut decision = decided.unwrap_or_else(|error| Err(Refusal::new(Kind::Defect, error.to_string())))?;
@@ -101,11 +105,11 @@ async fn launch<P: Provider>(desk: Arc<Desk<P>>, order: Order, ticket: Ticket) -
     tracing::info!(by, id, pool, nodes, hourly_price, "launching what was ordered");
     let claims = std::mem::take(&mut decision.claims);
     let step = Step::act(claims.into_iter().map(|claim| Write::CreateClaim(Box::new(claim))));
-    let written = write(&desk, &step).await;
+    let written = write(&context, &step).await;
     // The next decision must see what was created, even if in part, and the caller needs the UIDs.
-    round::seen(&desk, &step, if written.is_ok() { round::SEEN } else { round::PERHAPS_SEEN }).await;
+    round::seen(&context, &step, if written.is_ok() { round::SEEN } else { round::PERHAPS_SEEN }).await;
     written?;
-    let cluster = desk.picture.glance();
+    let cluster = context.picture.glance();
     for node in &mut decision.nodes {
         let claim = node.claim.as_ref().and_then(|name| cluster.claim(name));
         node.uid = claim.and_then(|claim| claim.metadata.uid.clone()).or(node.uid.take());
@@ -113,23 +117,23 @@ async fn launch<P: Provider>(desk: Arc<Desk<P>>, order: Order, ticket: Ticket) -
     Ok(decision)
 }
 
-async fn terminate<P: Provider>(desk: &Desk<P>, wanted: &Termination) -> Result<Ended, Refusal> {
+async fn terminate<P: Provider>(context: &LeaderContext<P>, wanted: &Termination) -> Result<Ended, Refusal> {
     let fleet::Ending { ended, write: delete } = {
-        let cluster = desk.picture.glance();
+        let cluster = context.picture.glance();
         let claims: Vec<&NodeClaim> = cluster.claims().collect();
         fleet::terminate(&claims, P::CLASS, wanted)?
     };
     if let Some(delete) = delete {
         let Termination { by, claim, .. } = wanted;
         tracing::info!(by, claim, "ending a node as it was ordered");
-        write(desk, &Step::act([delete])).await?;
+        write(context, &Step::act([delete])).await?;
     }
     Ok(ended)
 }
 
-async fn write<P: Provider>(desk: &Desk<P>, step: &Step) -> Result<(), Refusal> {
+async fn write<P: Provider>(context: &LeaderContext<P>, step: &Step) -> Result<(), Refusal> {
     let again = "the same request again does what is missing, and nothing twice";
-    match desk.edge.carry_out(step, &mut Held::default(), &mut Answers::default()).await {
+    match context.edge.carry_out(step, &mut Held::default(), &mut Answers::default()).await {
         End::Done => Ok(()),
         End::Fenced => Err(Refusal::new(Kind::NotNow, format!("this replica does not lead any more: {again}"))),
         End::Failed(why) => {
@@ -141,26 +145,30 @@ async fn write<P: Provider>(desk: &Desk<P>, step: &Step) -> Result<(), Refusal> 
 }
 
 /// Decides about an order in the current state. It may take long: call it on a blocking thread.
-fn decide<P: Provider>(desk: &Desk<P>, order: &Order, ticket: Option<&Ticket>) -> Result<Decision, Refusal> {
+fn decide<P: Provider>(
+    context: &LeaderContext<P>,
+    order: &Order,
+    ticket: Option<&Ticket>,
+) -> Result<Decision, Refusal> {
     let now = now();
-    let class = class_of(desk, &order.pool);
-    let decided = round::with(desk, now, |round| fleet::launch(round, &class, order, ticket, now));
+    let class = class_of(context, &order.pool);
+    let decided = round::with(context, now, |round| fleet::launch(round, &class, order, ticket, now));
     decided.unwrap_or_else(|why| Err(Refusal::new(Kind::Defect, why)))
 }
 
 /// Returns the readiness of a pool's class. For a missing pool the value is irrelevant.
-fn class_of<P: Provider>(desk: &Desk<P>, pool: &str) -> Readiness {
-    let cluster = desk.picture.glance();
+fn class_of<P: Provider>(context: &LeaderContext<P>, pool: &str) -> Readiness {
+    let cluster = context.picture.glance();
     let Some(pool) = cluster.pool(pool) else { return Readiness::Missing };
     let reference = &pool.spec.template.spec.node_class_ref;
-    judged(&desk.provider, cluster.class(reference), reference).readiness
+    judged(&context.provider, cluster.class(reference), reference).readiness
 }
 
 // === impl Orders ===
 
 impl<P: Provider> Counter for Orders<P> {
     fn plan(&self, order: &Order, ticket: Option<&Ticket>) -> Result<Decision, Refusal> {
-        decide(&self.desk, order, ticket)
+        decide(&self.context, order, ticket)
     }
 
     fn launch(&self, order: Order, ticket: Ticket) -> BoxFuture<'_, Result<Decision, Refusal>> {

@@ -10,7 +10,7 @@ use muster_api::{NodeClaim, NodePool, labels};
 use muster_cloud::after;
 use tokio::time::{Instant, sleep};
 
-use super::desk::Desk;
+use super::context::LeaderContext;
 use super::gates::Gate;
 use super::now;
 use super::provider::{Provider, judged};
@@ -19,7 +19,9 @@ use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, has_label, is_true};
 use crate::manifest::Manifests;
 use crate::node::Node;
-use crate::provision::{self, Applicant, Claimed, HomesThen, Outcome, Plan, Position, Round, Scene, Stop};
+use crate::provision::{
+    self, Claimed, Outcome, PendingPod, PlacementView, Plan, Position, RecordedBindings, Round, Stop,
+};
 use crate::snapshot::{self, Snapshot};
 use crate::state::{Cluster, Moment};
 use crate::step::{Step, Write};
@@ -35,11 +37,11 @@ const LOOK: Duration = Duration::from_millis(50);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A copy of the state at one time: the watch cache changes during the computation.
-struct Still {
+struct ClusterSnapshot {
     claims: Vec<(NodeClaim, Option<Node>)>,
-    applicants: BTreeMap<Arc<str>, Arc<Applicant>>,
+    pending_pods: BTreeMap<Arc<str>, Arc<PendingPod>>,
     nodes: Vec<String>,
-    homes: HomesThen,
+    homes: RecordedBindings,
 }
 
 /// The remaining input of a round.
@@ -53,32 +55,32 @@ pub(super) struct Supply {
 
 /// Decides what to launch for pending pods, and creates the NodeClaims. Returns the events to publish and the time of
 /// the next round if nothing changes.
-pub(super) async fn provision<P: Provider>(desk: Arc<Desk<P>>) -> Step {
-    let Some(Outcome { step, plan, figures, violations: _ }) = consider(Arc::clone(&desk)).await else {
+pub(super) async fn provision<P: Provider>(context: Arc<LeaderContext<P>>) -> Step {
+    let Some(Outcome { step, plan, figures, violations: _ }) = consider(Arc::clone(&context)).await else {
         return Step::until(after(now(), RETRY));
     };
     if figures.pods > 0 || figures.claims > 0 {
         let provision::Figures { pods, claims, unplaced, waiting, hourly_price, .. } = figures;
         tracing::info!(pods, claims, unplaced, waiting, hourly_price, "decided about pods");
     }
-    desk.memory().plan.succeed(plan);
+    context.memory().plan.succeed(plan);
     let again = step.again;
     let (created, told): (Vec<Write>, Vec<Write>) =
         step.writes.into_iter().partition(|write| matches!(write, Write::CreateClaim(_)));
     let created = Step::act(created);
-    let end = desk.edge.carry_out(&created, &mut Held::default(), &mut Answers::default()).await;
+    let end = context.edge.carry_out(&created, &mut Held::default(), &mut Answers::default()).await;
     if let End::Failed(why) = &end {
         tracing::warn!(why, "not all NodeClaims were created");
     }
-    seen(&desk, &created, if end == End::Done { SEEN } else { PERHAPS_SEEN }).await;
+    seen(&context, &created, if end == End::Done { SEEN } else { PERHAPS_SEEN }).await;
     let again = if end == End::Done { again } else { Some(after(now(), RETRY)) };
     Step { writes: told, again }
 }
 
 /// Decides what to launch for pending pods, without writing. Returns `None`, and logs the reason, if the round failed.
-pub(super) async fn consider<P: Provider>(desk: Arc<Desk<P>>) -> Option<Outcome> {
+pub(super) async fn consider<P: Provider>(context: Arc<LeaderContext<P>>) -> Option<Outcome> {
     // Solving may take long and must not block a thread of the async runtime.
-    let decided = tokio::task::spawn_blocking(move || decide(&desk, now())).await;
+    let decided = tokio::task::spawn_blocking(move || decide(&context, now())).await;
     let why = match decided {
         Ok(Ok(outcome)) => {
             for violation in &outcome.violations {
@@ -94,12 +96,12 @@ pub(super) async fn consider<P: Provider>(desk: Arc<Desk<P>>) -> Option<Outcome>
 }
 
 /// Computes the nominations to write, unless some are being written, and updates the holds on nodes.
-pub(super) fn nominate<P: Provider>(desk: &Desk<P>, is_telling: bool) -> Step {
+pub(super) fn nominate<P: Provider>(context: &LeaderContext<P>, is_telling: bool) -> Step {
     let now = now();
-    let cluster = desk.picture.glance();
+    let cluster = context.picture.glance();
     let moment = cluster.moment();
     let scene = moment.scene();
-    let mut memory = desk.memory();
+    let mut memory = context.memory();
     let step = if is_telling { Step::rest() } else { memory.plan.nominate(&scene, now) };
     let plan = &memory.plan;
     let late = plan.late(&scene);
@@ -116,26 +118,26 @@ pub(super) fn nominate<P: Provider>(desk: &Desk<P>, is_telling: bool) -> Step {
     step.or_sooner(over)
 }
 
-fn decide<P: Provider>(desk: &Desk<P>, now: Timestamp) -> Result<Outcome, String> {
+fn decide<P: Provider>(context: &LeaderContext<P>, now: Timestamp) -> Result<Outcome, String> {
     let begun = Instant::now();
-    let outcome = with(desk, now, |round| provision::provision(round, now))?;
-    desk.metrics.round(&outcome.figures, begun.elapsed());
+    let outcome = with(context, now, |round| provision::provision(round, now))?;
+    context.metrics.round(&outcome.figures, begun.elapsed());
     Ok(outcome)
 }
 
 /// Calls `decide` with a consistent view of the cluster.
 pub(super) fn with<P: Provider, T>(
-    desk: &Desk<P>,
+    context: &LeaderContext<P>,
     now: Timestamp,
     decide: impl FnOnce(&Round<'_>) -> T,
 ) -> Result<T, String> {
     let (moment, supply, plan) = {
-        let cluster = desk.picture.glance();
-        let plan = desk.memory().plan.clone();
-        (Still::of(&cluster, &plan), Supply::of(desk, &cluster, now), plan)
+        let cluster = context.picture.glance();
+        let plan = context.memory().plan.clone();
+        (ClusterSnapshot::of(&cluster, &plan), Supply::of(context, &cluster, now), plan)
     };
     let Supply { manifests, pools, pause, stops } = supply;
-    let snapshot = assemble(desk, manifests, now)?;
+    let snapshot = assemble(context, manifests, now)?;
     let pools: BTreeMap<&str, &NodePool> =
         pools.iter().filter_map(|pool| Some((pool.metadata.name.as_deref()?, pool))).collect();
     Ok(moment.scene(|scene| {
@@ -145,7 +147,7 @@ pub(super) fn with<P: Provider, T>(
             pools: &pools,
             pause,
             stops: &stops,
-            settings: &desk.settings.provision,
+            settings: &context.settings.provision,
             plan: &plan,
         })
     }))
@@ -154,19 +156,23 @@ pub(super) fn with<P: Provider, T>(
 /// Assembles the snapshot of the cluster for the scheduling engine, with the instance types of this cloud.
 ///
 /// Offerings that were refused recently are left out. Otherwise the same plan would be made, and refused, repeatedly.
-pub(super) fn assemble<P: Provider>(desk: &Desk<P>, manifests: Manifests, now: Timestamp) -> Result<Snapshot, String> {
-    let refused = desk.memory().refusals.current(now);
+pub(super) fn assemble<P: Provider>(
+    context: &LeaderContext<P>,
+    manifests: Manifests,
+    now: Timestamp,
+) -> Result<Snapshot, String> {
+    let refused = context.memory().refusals.current(now);
     let types = |class: Option<&crate::manifest::NodeClass>| {
-        let mut types = desk.provider.types(class);
+        let mut types = context.provider.types(class);
         types.refuse(&refused);
         types
     };
-    snapshot::assemble(&manifests, &desk.settings.snapshot, &types).map_err(|error| error.to_string())
+    snapshot::assemble(&manifests, &context.settings.snapshot, &types).map_err(|error| error.to_string())
 }
 
 /// Waits at most `most` until the watch cache has the claims that `step` created, which the next decision must take
 /// into account.
-pub(super) async fn seen<P: Provider>(desk: &Desk<P>, step: &Step, most: Duration) {
+pub(super) async fn seen<P: Provider>(context: &LeaderContext<P>, step: &Step, most: Duration) {
     let created = step.writes.iter().filter_map(|write| match write {
         Write::CreateClaim(claim) => claim.metadata.name.as_deref(),
         _ => None,
@@ -175,7 +181,7 @@ pub(super) async fn seen<P: Provider>(desk: &Desk<P>, step: &Step, most: Duratio
     let until = Instant::now() + most;
     while Instant::now() < until {
         let all = {
-            let cluster = desk.picture.glance();
+            let cluster = context.picture.glance();
             created.iter().all(|name| cluster.claim(name).is_some())
         };
         if all {
@@ -187,33 +193,33 @@ pub(super) async fn seen<P: Provider>(desk: &Desk<P>, step: &Step, most: Duratio
 
 // === impl Still ===
 
-impl Still {
+impl ClusterSnapshot {
     fn of(cluster: &Cluster, plan: &Plan) -> Self {
-        let Moment { claims, applicants, nodes, .. } = cluster.moment();
+        let Moment { claims, pending_pods, nodes, .. } = cluster.moment();
         Self {
             claims: claims.iter().map(|Claimed { claim, node }| ((*claim).clone(), node.cloned())).collect(),
-            applicants: applicants.into_owned(),
+            pending_pods: pending_pods.into_owned(),
             nodes: nodes.into_iter().map(str::to_owned).collect(),
             homes: plan.homes(cluster),
         }
     }
 
-    fn scene<T>(&self, look: impl FnOnce(&Scene<'_>) -> T) -> T {
+    fn scene<T>(&self, look: impl FnOnce(&PlacementView<'_>) -> T) -> T {
         let claims: Vec<Claimed<'_>> =
             self.claims.iter().map(|(claim, node)| Claimed { claim, node: node.as_ref() }).collect();
         let nodes: BTreeSet<&str> = self.nodes.iter().map(String::as_str).collect();
-        look(&Scene { claims: &claims, applicants: &self.applicants, nodes: &nodes, homes: &self.homes })
+        look(&PlacementView { claims: &claims, pending_pods: &self.pending_pods, nodes: &nodes, homes: &self.homes })
     }
 }
 
 // === impl Supply ===
 
 impl Supply {
-    pub(super) fn of<P: Provider>(desk: &Desk<P>, cluster: &Cluster, now: Timestamp) -> Self {
+    pub(super) fn of<P: Provider>(context: &LeaderContext<P>, cluster: &Cluster, now: Timestamp) -> Self {
         let mut stops = BTreeMap::new();
         for pool in cluster.pools() {
             let reference = &pool.spec.template.spec.node_class_ref;
-            let class = judged(&desk.provider, cluster.class(reference), reference);
+            let class = judged(&context.provider, cluster.class(reference), reference);
             let stop = if reference.kind == P::CLASS {
                 provision::stop(&class, cluster.claims_of_class(reference), now)
             } else {
@@ -227,7 +233,7 @@ impl Supply {
         Self {
             manifests: cluster.without_void_nominations(),
             pools: cluster.pools().cloned().collect(),
-            pause: cluster.pause(&desk.settings.namespace),
+            pause: cluster.pause(&context.settings.namespace),
             stops,
         }
     }

@@ -10,8 +10,8 @@ use muster_api::annotations::{
 use muster_api::nodepool::{self, BudgetNodes, ConsolidationPolicy, DisruptionReason};
 use muster_api::{Lifetime, Span, hash};
 use muster_scheduling::disrupt::{
-    Cause, Consolidation, Drift, Estate, Hold, Interruption, Member, NodeBudget, Occupant, PodBudget, Policy, Schedule,
-    Share, Window,
+    Cause, Consolidation, DisruptionInput, Drift, Hold, Interruption, Member, NodeBudget, NodePod, PodBudget, Policy,
+    Schedule, Share, Window,
 };
 use muster_scheduling::labels::{INSTANCE_TYPE, NODE_POOL};
 use muster_scheduling::model::{Labels, Problem, Requirements, Resource};
@@ -39,7 +39,7 @@ const NOTICES: [&str; 2] =
 
 /// Disruption constraints of the nodes of a snapshot.
 #[derive(Debug, Clone, Default)]
-pub struct Custody {
+pub struct ManagedNodes {
     /// Members of pools, by node index of the problem.
     pub members: Vec<Option<Member>>,
     /// Disruption policies, by pool index of the problem.
@@ -48,16 +48,16 @@ pub struct Custody {
     pub pod_budgets: Vec<PodBudget>,
 }
 
-impl Custody {
+impl ManagedNodes {
     /// Combines it with its problem to the input of disruption decisions.
-    pub fn estate(&self, problem: &Problem) -> Estate {
-        self.clone().into_estate(problem.clone())
+    pub fn estate(&self, problem: &Problem) -> DisruptionInput {
+        self.clone().into_disruption_input(problem.clone())
     }
 
     /// Combines it with its problem without copying them.
-    pub fn into_estate(self, problem: Problem) -> Estate {
+    pub fn into_disruption_input(self, problem: Problem) -> DisruptionInput {
         let Self { members, policies, pod_budgets } = self;
-        Estate { problem, members, policies, pod_budgets }
+        DisruptionInput { problem, members, policies, pod_budgets }
     }
 }
 
@@ -84,7 +84,7 @@ impl<'m> Guards<'m> {
     }
 
     /// Returns the constraints on evicting a pod of this priority.
-    pub(super) fn occupant(&mut self, pod: &Pod, priority: i32) -> Occupant {
+    pub(super) fn node_pod(&mut self, pod: &Pod, priority: i32) -> NodePod {
         let mirror = pod.annotations.get("kubernetes.io/config.mirror").is_some()
             || pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "Node");
         let evictable = !mirror && !pod.deleting;
@@ -95,10 +95,12 @@ impl<'m> Guards<'m> {
         let budgets = budgets.filter(|(_, budget)| evictable && guards(budget)).map(|(number, _)| *number).collect();
         let started = moment(pod.started.as_deref());
         let hold = self.hold(pod, started);
-        let deletion_cost = pod.annotations.get(DELETION_COST).and_then(|cost| cost.parse::<f64>().ok()).unwrap_or(0.0);
+        let deletion_cost = pod.annotations.get(DELETION_COST).and_then(|cost| cost.parse::<f64>().ok());
+        // `NaN` parses, and would stay in all sums and orders.
+        let deletion_cost = deletion_cost.filter(|cost| !cost.is_nan()).unwrap_or(0.0);
         // Karpenter's weights: the ranges of the annotation and the priority map to about ±16 and ±64.
         let cost = 1.0 + deletion_cost / f64::from(1_u32 << 27) + f64::from(priority) / f64::from(1_u32 << 25);
-        Occupant {
+        NodePod {
             reschedulable: is_reschedulable(pod),
             evictable,
             eviction_cost: cost.clamp(-10.0, 10.0),
@@ -134,13 +136,13 @@ impl<'m> Guards<'m> {
 // === nodes and pools ===
 
 /// Collects the disruption constraints of the nodes of `problem`.
-pub(super) fn custody(
+pub(super) fn managed_nodes(
     manifests: &Manifests,
     problem: &Problem,
     mut bound: BTreeMap<Arc<str>, Vec<Bound>>,
     guards: Guards<'_>,
     warnings: &mut Vec<String>,
-) -> Custody {
+) -> ManagedNodes {
     warnings.extend(guards.unreadable);
     let pools: FxHashMap<&str, usize> =
         problem.pools.iter().enumerate().map(|(number, pool)| (&*pool.name, number)).collect();
@@ -179,7 +181,7 @@ pub(super) fn custody(
             expire_after: expiry(claim),
             drain_is_bounded: claim.termination_grace_period.is_some(),
             interrupted: interruption(node, claim),
-            ailment: repair::ailment(&node.conditions),
+            repair_condition: repair::repair_condition(&node.conditions),
             do_not_disrupt: [&node.meta, &claim.meta]
                 .iter()
                 .any(|meta| meta.annotations.get(DO_NOT_DISRUPT).is_some_and(|value| &**value == "true")),
@@ -187,14 +189,14 @@ pub(super) fn custody(
             launched_for: launched_for(claim, node),
             keeps_until: None,
             is_replacement: claim.meta.annotations.contains_key(REPLACES),
-            occupants: pods.into_iter().map(|pod| pod.occupant).collect(),
+            node_pods: pods.into_iter().map(|pod| pod.node_pod).collect(),
         }));
     }
     // Claims whose Nodes do not exist yet.
     members.resize(problem.nodes.len(), None);
     let policy = |pool: &str| manifest_of.get(pool).map(|manifest| policy(manifest, warnings)).unwrap_or_default();
     let policies = problem.pools.iter().map(|pool| &*pool.name).map(policy).collect();
-    Custody { members, policies, pod_budgets: guards.budgets }
+    ManagedNodes { members, policies, pod_budgets: guards.budgets }
 }
 
 /// Returns the share of the node that the pods and daemons it was launched for request.

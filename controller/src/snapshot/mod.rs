@@ -31,7 +31,7 @@ mod tests;
 mod unusable;
 mod volumes;
 
-pub use disruption::Custody;
+pub use disruption::ManagedNodes;
 pub use gates::FeatureGates;
 pub use nodes::runs_on;
 pub use remarks::{Remark, Remarks};
@@ -55,7 +55,7 @@ pub struct Snapshot {
     /// The scheduling problem.
     pub problem: Problem,
     /// Disruption constraints of its nodes.
-    pub custody: Custody,
+    pub managed_nodes: ManagedNodes,
     /// Likely mistakes in the manifests of pending pods.
     pub remarks: Remarks,
     /// Warnings for stderr, one line each.
@@ -87,6 +87,6 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
     overlays::apply(manifests, &mut problem, &mut warnings);
     let remarks = Remarks::new(&problem, &telling);
     warnings.append(&mut remarks.warnings(&problem));
-    let custody = disruption::custody(manifests, &problem, bound, guards, &mut warnings);
-    Ok(Snapshot { problem, custody, remarks, warnings })
+    let managed_nodes = disruption::managed_nodes(manifests, &problem, bound, guards, &mut warnings);
+    Ok(Snapshot { problem, managed_nodes, remarks, warnings })
 }

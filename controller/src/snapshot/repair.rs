@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use jiff::SignedDuration;
-use muster_scheduling::disrupt::Ailment;
+use muster_scheduling::disrupt::RepairCondition;
 
 use super::disruption::moment;
 use crate::manifest::Condition;
@@ -21,14 +21,16 @@ const POLICIES: [(&str, &str, i64); 7] = [
 ];
 
 /// Returns the condition whose tolerated duration ends first.
-pub(super) fn ailment(conditions: &[Condition]) -> Option<Ailment> {
-    let ailments = POLICIES.iter().filter_map(|&(kind, status, minutes)| {
+pub(super) fn repair_condition(conditions: &[Condition]) -> Option<RepairCondition> {
+    let repair_conditions = POLICIES.iter().filter_map(|&(kind, status, minutes)| {
         let condition = conditions.iter().find(|one| &*one.kind == kind && &*one.status == status)?;
-        Some(Ailment {
+        Some(RepairCondition {
             condition: format!("{kind}={status}").into(),
             since: moment(condition.since.as_deref())?,
             tolerated: SignedDuration::from_mins(minutes),
         })
     });
-    ailments.max_by_key(|ailment| Reverse(ailment.since.checked_add(ailment.tolerated).unwrap_or(ailment.since)))
+    repair_conditions.max_by_key(|repair_condition| {
+        Reverse(repair_condition.since.checked_add(repair_condition.tolerated).unwrap_or(repair_condition.since))
+    })
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use muster_scheduling::disrupt::Occupant;
+use muster_scheduling::disrupt::NodePod;
 use muster_scheduling::model::{self, BoundPod, Problem};
 use muster_scheduling::{Nominated, nominations_that_hold};
 use rustc_hash::FxHashMap;
@@ -20,7 +20,7 @@ pub(super) struct Bound {
     /// Its DaemonSet, as `namespace/name`.
     pub(super) daemon_set: Option<Arc<str>>,
     /// Constraints on its eviction.
-    pub(super) occupant: Occupant,
+    pub(super) node_pod: NodePod,
     /// True if it is only nominated: it is not bound yet, and its room is reserved.
     pub(super) nominated: bool,
 }
@@ -110,12 +110,12 @@ impl Sorted {
             Fate::Bound(node) => {
                 let owner = pod.owner.as_ref().filter(|owner| &*owner.kind == "DaemonSet");
                 let daemon_set = owner.map(|owner| format!("{}/{}", pod.namespace, owner.name).into());
-                let occupant = guards.occupant(pod, resolver.spec(spec).priority);
+                let node_pod = guards.node_pod(pod, resolver.spec(spec).priority);
                 let nominated = pod.node.is_none();
                 // Static pods are created by the kubelet and owned by their Node.
                 let daemon = pod.owner.as_ref().is_some_and(|owner| matches!(&*owner.kind, "DaemonSet" | "Node"));
                 let pod = BoundPod { name, spec, counts: !pod.deleting, planned: false, daemon };
-                let bound = Bound { pod, daemon_set, occupant, nominated };
+                let bound = Bound { pod, daemon_set, node_pod, nominated };
                 self.bound.entry(Arc::clone(node)).or_default().push(bound);
             }
             Fate::Pending | Fate::Nowhere => self.wait(model::Pod { name, spec }, &pod.template),

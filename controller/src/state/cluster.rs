@@ -13,14 +13,14 @@ use super::index::Index;
 use super::kind::Kind;
 use super::names::Names;
 use super::pod::LivePod;
-use super::read::{self, Reading};
+use super::read::{self, ParsedObject};
 use crate::lifecycle::pause::Pause;
 use crate::manifest::{
     self, CapacityBuffer, Claim, CsiNode, DaemonSet, DisruptionBudget, LimitRange, Meta, NodeOverlay, PersistentVolume,
     PriorityClass, RuntimeClass, Service, StorageClass, VolumeAttachment,
 };
 use crate::node::Node;
-use crate::provision::{Applicant, Queue};
+use crate::provision::{PendingPod, Queue};
 
 /// State of the cluster.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub struct Cluster {
     pub(super) pods: BTreeMap<Arc<str>, Box<LivePod>>,
     pub(super) pods_by_node: Index,
     /// Pods that wait for a node, as input of provisioning: read several times a second while many are pending.
-    pub(super) unbound: BTreeMap<Arc<str>, Arc<Applicant>>,
+    pub(super) unbound: BTreeMap<Arc<str>, Arc<PendingPod>>,
     /// Number of times that a pod was seen to enter a scheduler's queue, for the first time or again.
     pub(super) queued: u64,
     /// Progress of the default scheduler in its queue.
@@ -121,8 +121,8 @@ impl Cluster {
         self.take_in(kind, read::read(kind, text))
     }
 
-    fn take_in(&mut self, kind: Kind, reading: Reading) -> (Changed, Arc<str>) {
-        let Reading { path, word, note, version: _ } = reading;
+    fn take_in(&mut self, kind: Kind, reading: ParsedObject) -> (Changed, Arc<str>) {
+        let ParsedObject { path, word, note, version: _ } = reading;
         let is_news = note.is_some();
         let key = (kind, Arc::clone(&path));
         match note {

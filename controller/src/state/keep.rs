@@ -93,27 +93,27 @@ impl Cluster {
         self.pods_by_node.shift(old_node.as_ref(), node.as_ref(), &path);
         if pod.waits() {
             if is_news {
-                let mut applicant = pod.applicant();
+                let mut pending_pod = pod.pending_pod();
                 let mut is_queued_anew = true;
                 let before = self.unbound.get(&path).filter(|one| one.pod.uid == *pod.uid);
                 if let Some(before) = before {
-                    let is_denied = before.nominated.is_some() && applicant.nominated.is_none();
-                    applicant.denied = before.denied + u32::from(is_denied);
+                    let is_denied = before.nominated.is_some() && pending_pod.nominated.is_none();
+                    pending_pod.denied = before.denied + u32::from(is_denied);
                     changed.has_forgotten |= is_denied;
-                    applicant.arrival = before.arrival;
-                    applicant.queued = before.queued;
-                    is_queued_anew = is_denied || applicant.is_marked && !before.is_marked;
+                    pending_pod.arrival = before.arrival;
+                    pending_pod.queued = before.queued;
+                    is_queued_anew = is_denied || pending_pod.is_marked && !before.is_marked;
                 } else {
-                    applicant.arrival = self.queued;
+                    pending_pod.arrival = self.queued;
                 }
                 if is_queued_anew {
                     if let Some(before) = before {
                         self.queue.note_tried(before);
                     }
-                    applicant.queued = self.queued;
+                    pending_pod.queued = self.queued;
                     self.queued += 1;
                 }
-                self.unbound.insert(Arc::clone(&path), Arc::new(applicant));
+                self.unbound.insert(Arc::clone(&path), Arc::new(pending_pod));
                 changed.waiting.insert(Arc::clone(&path));
             }
         } else if let Some(before) = self.unbound.remove(&path)

@@ -9,7 +9,7 @@ use muster_api::{NodeClaim, labels};
 use super::cluster::Cluster;
 use crate::lifecycle::has_label;
 use crate::manifest::Manifests;
-use crate::provision::{Applicant, Claimed, Homes, Scene};
+use crate::provision::{Claimed, PendingPod, PlacementView, PodBindings};
 
 /// NodeClaims, Nodes, and pods that need a node, as input of provisioning.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Moment<'c> {
     /// All NodeClaims with their Nodes, by name.
     pub claims: Vec<Claimed<'c>>,
     /// Pods without a node, and pods on nodes that are being removed, by path.
-    pub applicants: Cow<'c, BTreeMap<Arc<str>, Arc<Applicant>>>,
+    pub pending_pods: Cow<'c, BTreeMap<Arc<str>, Arc<PendingPod>>>,
     /// Names of all Nodes.
     pub nodes: BTreeSet<&'c str>,
     /// Nodes to which pods are bound.
@@ -29,14 +29,14 @@ pub struct Moment<'c> {
 impl Moment<'_> {
     /// Returns the data as input of the provisioning stages.
     #[must_use]
-    pub fn scene(&self) -> Scene<'_> {
-        Scene { claims: &self.claims, applicants: &self.applicants, nodes: &self.nodes, homes: self.homes }
+    pub fn scene(&self) -> PlacementView<'_> {
+        PlacementView { claims: &self.claims, pending_pods: &self.pending_pods, nodes: &self.nodes, homes: self.homes }
     }
 }
 
 // === impl Cluster ===
 
-impl Homes for Cluster {
+impl PodBindings for Cluster {
     fn home(&self, path: &str, uid: &str) -> Option<&str> {
         self.pod(path).filter(|pod| *pod.uid == *uid)?.pod.node.as_deref()
     }
@@ -58,16 +58,16 @@ impl Cluster {
         let ending = ending.filter_map(|claimed| Some((claimed.node?.metadata.name.as_deref()?, claimed.is_leaving())));
         let ending = ending.flat_map(|(node, is_leaving)| self.pods_on(node).map(move |pod| (pod, is_leaving)));
         let leaving = ending.map(|(pod, is_leaving)| {
-            let applicant = Applicant { is_provided_for: !is_leaving, ..pod.applicant() };
-            (Arc::clone(&pod.pod.path), Arc::new(applicant))
+            let pending_pod = PendingPod { is_provided_for: !is_leaving, ..pod.pending_pod() };
+            (Arc::clone(&pod.pod.path), Arc::new(pending_pod))
         });
         // This runs several times a second while many pods wait: copy only if a node is being removed.
-        let mut applicants = Cow::Borrowed(&self.unbound);
-        for (path, applicant) in leaving {
-            applicants.to_mut().insert(path, applicant);
+        let mut pending_pods = Cow::Borrowed(&self.unbound);
+        for (path, pending_pod) in leaving {
+            pending_pods.to_mut().insert(path, pending_pod);
         }
         let nodes = self.nodes().filter_map(|node| node.metadata.name.as_deref()).collect();
-        Moment { claims, applicants, nodes, homes: self }
+        Moment { claims, pending_pods, nodes, homes: self }
     }
 
     /// Returns all objects, but without nominations that cannot succeed: kube-scheduler has marked the pod

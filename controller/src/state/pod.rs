@@ -11,7 +11,7 @@ use muster_scheduling::model::{Effect, Labels};
 use super::read::in_words;
 use crate::lifecycle::{Hold, Resident};
 use crate::manifest::{self, Field, Object, Pod, PodTemplate, Tree, Unknown, Volume};
-use crate::provision::{Applicant, set_named};
+use crate::provision::{PendingPod, set_named};
 use crate::step::Subject;
 
 /// A pod without the fields that no decision needs.
@@ -94,8 +94,8 @@ impl LivePod {
     }
 
     /// Returns the pod as input of provisioning.
-    pub(super) fn applicant(&self) -> Applicant {
-        Applicant {
+    pub(super) fn pending_pod(&self) -> PendingPod {
+        PendingPod {
             pod: self.subject(),
             is_of_default_scheduler: self.is_of_default_scheduler(),
             is_marked: self.is_marked,

@@ -15,7 +15,7 @@ use crate::manifest::{self, Decoded, Field, Judgement, Object, PodTemplate, Skip
 use crate::node::Node;
 
 /// Result of parsing a text.
-pub(super) struct Reading {
+pub(super) struct ParsedObject {
     /// The object's path: `namespace/name`, or its name; empty if it has none.
     pub(super) path: Arc<str>,
     /// The object, as far as it is valid.
@@ -130,12 +130,12 @@ const POD: &[Skip] = &[
 ];
 
 /// Parses the text of an object of `kind`.
-pub(super) fn read(kind: Kind, text: &str) -> Reading {
+pub(super) fn read(kind: Kind, text: &str) -> ParsedObject {
     match tree(kind, text) {
         Ok(tree) => read_tree(kind, &tree, text),
         Err(error) => {
             let note = Some(format!("{} is not JSON: {error}", kind.name()));
-            Reading { path: Arc::default(), word: None, note, version: None }
+            ParsedObject { path: Arc::default(), word: None, note, version: None }
         }
     }
 }
@@ -159,10 +159,10 @@ fn version_of(tree: &Tree<'_>) -> Option<String> {
     tree.get("metadata")?.get("resourceVersion")?.text().map(str::to_owned)
 }
 
-fn read_tree(kind: Kind, tree: &Tree<'_>, text: &str) -> Reading {
+fn read_tree(kind: Kind, tree: &Tree<'_>, text: &str) -> ParsedObject {
     let Some(path) = path_of(kind, tree) else {
         let note = format!("{} without a name", kind.name());
-        return Reading { path: Arc::default(), word: None, note: Some(note), version: version_of(tree) };
+        return ParsedObject { path: Arc::default(), word: None, note: Some(note), version: version_of(tree) };
     };
     let (word, problem) = match kind {
         Kind::Pod => {
@@ -187,7 +187,7 @@ fn read_tree(kind: Kind, tree: &Tree<'_>, text: &str) -> Reading {
         },
     };
     let note = problem.map(|problem| format!("{} `{path}`: {problem}", kind.name()));
-    Reading { path, word, note, version: version_of(tree) }
+    ParsedObject { path, word, note, version: version_of(tree) }
 }
 
 /// Returns `namespace/name`, or the name if the kind is cluster-scoped.

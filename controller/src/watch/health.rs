@@ -12,7 +12,7 @@ pub struct Health {
     /// The kind.
     pub kind: Kind,
     /// State of its watch.
-    pub standing: Standing,
+    pub standing: WatchState,
     /// Time since the API server last sent data or a bookmark about it; in normal operation at most about a minute.
     /// None before the first response.
     pub silence: Option<Duration>,
@@ -22,7 +22,7 @@ pub struct Health {
 
 /// State of the watch of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum WatchState {
     /// Its objects have not all been listed yet.
     Listing,
     /// Its objects are watched.
@@ -35,7 +35,7 @@ pub enum Standing {
 /// Data from which [`Health`] is derived.
 #[derive(Debug, Default)]
 pub(super) struct Vitals {
-    pub(super) standing: Option<Standing>,
+    pub(super) standing: Option<WatchState>,
     pub(super) last_word: Option<Instant>,
     pub(super) trouble: Option<String>,
 }
@@ -45,7 +45,7 @@ impl Vitals {
     pub(super) fn health(&self, kind: Kind, now: Instant) -> Health {
         Health {
             kind,
-            standing: self.standing.unwrap_or(Standing::Listing),
+            standing: self.standing.unwrap_or(WatchState::Listing),
             silence: self.last_word.map(|word| now.saturating_duration_since(word)),
             trouble: self.trouble.clone(),
         }

@@ -22,7 +22,7 @@ mod streams;
 
 pub use connection::connect_to_follow;
 pub use error::ClusterError;
-pub use health::{Health, Standing};
+pub use health::{Health, WatchState};
 pub use once::{Question, Scope, read_once};
 pub use picture::{Glance, Picture};
 pub use records::read_records;

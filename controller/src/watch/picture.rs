@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::health::{Health, Standing, Vitals};
+use super::health::{Health, Vitals, WatchState};
 use crate::state::{Changed, Cluster, Kind};
 
 /// Handle on the state of the watched cluster; clones share it.
@@ -134,7 +134,7 @@ impl Picture {
     }
 
     /// Records that all of `kind` is listed, or that the kind does not exist.
-    pub(super) fn stands(&self, kind: Kind, standing: Standing) {
+    pub(super) fn stands(&self, kind: Kind, standing: WatchState) {
         let mut vitals = lock(&self.shared.vitals);
         vitals.entry(kind).or_default().standing = Some(standing);
         if vitals.values().all(|vitals| vitals.standing.is_some()) {

@@ -23,7 +23,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::root_cause;
-use super::health::Standing;
+use super::health::WatchState;
 use super::kinds::{RESOURCE_SLICES, RESOURCES, Resource, SERVICES};
 use super::picture::Picture;
 use crate::state::{Changed, Cluster, Kind};
@@ -143,7 +143,7 @@ impl Stream {
         loop {
             match self.list().await {
                 Ok(version) => {
-                    self.picture.stands(self.resource.kind, Standing::Following);
+                    self.picture.stands(self.resource.kind, WatchState::Following);
                     let listed = version.clone();
                     if self.watch(version).await == listed {
                         // The version has expired already: lists are expensive, so back off first.
@@ -154,7 +154,7 @@ impl Stream {
                 }
                 Err(Failed::Unknown) => {
                     self.picture.heard(self.resource.kind);
-                    self.picture.stands(self.resource.kind, Standing::Unknown);
+                    self.picture.stands(self.resource.kind, WatchState::Unknown);
                     sleep(jittered(UNKNOWN)).await;
                 }
                 // The list expired while it was read: start again after a backoff.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_cloud::{Alternative, CloudError, Memory, Refusals};
-use muster_controller::lifecycle::garbage::{self, Yard};
+use muster_controller::lifecycle::garbage::{self, GarbageInput};
 use muster_controller::lifecycle::pause::Pause;
 use muster_controller::lifecycle::{Answers, Call, Listing, Seen, Step, Write, breaker, decide};
 use muster_controller::node::Node;
@@ -74,7 +74,7 @@ pub(crate) struct Versions {
 }
 
 /// What the writes of one step act on.
-pub(crate) struct Desk<'a> {
+pub(crate) struct WriteContext<'a> {
     pub(crate) api: &'a mut Api,
     pub(crate) cloud: &'a mut Memory,
     pub(crate) versions: Versions,
@@ -160,14 +160,14 @@ impl Edge {
         }
         let claims: Vec<_> = api.claims.values().cloned().collect();
         let nodes: Vec<Node> = api.nodes.values().cloned().map(Node::from).collect();
-        let yard = Yard {
+        let yard = GarbageInput {
             listed_at: now,
             instances: &instances,
             claims: claims.iter().collect(),
             nodes: nodes.iter().collect(),
         };
         let step = garbage::collect(&yard, now);
-        let mut desk = Desk { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
+        let mut desk = WriteContext { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
         for write in &step.writes {
             // Each stands for itself.
             let _ = self.carry(write, &mut desk)?;
@@ -178,7 +178,7 @@ impl Edge {
     fn judge_class(&mut self, api: &mut Api, cloud: &mut Memory, now: Timestamp) -> Result<(), Killed> {
         let Some(class) = api.class.clone() else { return Ok(()) };
         let step = breaker::judge(&class, now);
-        let mut desk = Desk { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
+        let mut desk = WriteContext { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
         self.carry_all(&step, &mut desk)
     }
 
@@ -228,7 +228,7 @@ impl Edge {
             assert_eq!(step, decide(&seen, now), "the same look gives the same step");
             let asks = step.writes.iter().any(Write::is_question);
             let is_rest = step.writes.is_empty();
-            let mut desk = Desk { versions: Versions::of(api), api, cloud, answers, now };
+            let mut desk = WriteContext { versions: Versions::of(api), api, cloud, answers, now };
             self.carry_all(&step, &mut desk)?;
             answers = desk.answers;
             if let (Some(id), Some(answer)) = (id, &answers.instance) {
@@ -252,7 +252,7 @@ impl Edge {
         panic!("claim {name} does not come to rest:\n{}", self.told());
     }
 
-    pub(crate) fn carry_all(&mut self, step: &Step, desk: &mut Desk<'_>) -> Result<(), Killed> {
+    pub(crate) fn carry_all(&mut self, step: &Step, desk: &mut WriteContext<'_>) -> Result<(), Killed> {
         for write in &step.writes {
             if let Flow::Drop = self.carry(write, desk)? {
                 break;
@@ -262,7 +262,7 @@ impl Edge {
     }
 
     /// One write, unless something happens there.
-    fn carry(&mut self, write: &Write, desk: &mut Desk<'_>) -> Result<Flow, Killed> {
+    fn carry(&mut self, write: &Write, desk: &mut WriteContext<'_>) -> Result<Flow, Killed> {
         let number = self.writes;
         self.writes += 1;
         let blow = self.blows.get(&number).copied();
@@ -276,8 +276,8 @@ impl Edge {
         if blow == Some(Blow::After) { Err(Killed) } else { Ok(flow) }
     }
 
-    fn carry_out(&mut self, write: &Write, desk: &mut Desk<'_>) -> Flow {
-        let Desk { api, cloud, versions, answers, now } = desk;
+    fn carry_out(&mut self, write: &Write, desk: &mut WriteContext<'_>) -> Flow {
+        let WriteContext { api, cloud, versions, answers, now } = desk;
         let now = *now;
         let claim_version = |versions: &Versions, name: &str| versions.claims.get(name).cloned().unwrap_or_default();
         let result = match write {

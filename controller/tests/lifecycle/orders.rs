@@ -7,14 +7,14 @@ use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodeClaimSpec, labels};
 use muster_cloud::{Memory, after};
 use muster_controller::disruption::{
-    Candidate, Leaver, Look, Order, Replacement, Tempo, advance, begin, is_marked, running, stale,
+    Candidate, Leaver, Look, Order, Replacement, Timing, advance, begin, is_marked, running, stale,
 };
 use muster_controller::lifecycle::{Answers, Resident, Step, is_true};
 use muster_controller::node::Node;
 use muster_scheduling::disrupt::{Cause, Method};
 
 use super::api::Api;
-use super::edge::{Desk, Edge, Killed, Versions};
+use super::edge::{Edge, Killed, Versions, WriteContext};
 use super::world::at;
 
 /// Somebody decides, as long as it has not come to pass, that nodes are to go.
@@ -72,7 +72,7 @@ impl Edge {
                 candidates: candidates.iter().map(Sight::candidate).collect(),
                 replacements: replacements.iter().map(Sight::replacement).collect(),
                 pause: self.pause,
-                tempo: Tempo::default(),
+                timing: Timing::default(),
             };
             let step = advance(&look, now);
             assert_eq!(step, advance(&look, now), "the same look gives the same step: {command}");
@@ -80,13 +80,13 @@ impl Edge {
         }
         for claim in &claims {
             let Some(sight) = Sight::of(api, claim.metadata.name.as_deref().unwrap_or_default()) else { continue };
-            let step = stale(&sight.candidate(), Tempo::default(), now);
+            let step = stale(&sight.candidate(), Timing::default(), now);
             self.carry_step(&step, api, cloud, now)?;
         }
         for wish in self.wishes.clone() {
             // As the loop decides: every ten seconds.
             let (from, until) = wish.seconds;
-            let due = after(self.remembered.decided.unwrap_or(at(0)), Tempo::default().every).max(at(from));
+            let due = after(self.remembered.decided.unwrap_or(at(0)), Timing::default().every).max(at(from));
             if now < due {
                 self.wake(due);
                 continue;
@@ -130,7 +130,7 @@ impl Edge {
             assert!(again > now, "a step that wants to look again at once never rests");
             self.wake(again);
         }
-        let mut desk = Desk { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
+        let mut desk = WriteContext { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
         self.carry_all(step, &mut desk)
     }
 

@@ -16,7 +16,7 @@ use tonic::transport::Channel;
 
 use super::enrol::Credential;
 use super::keys::Keys;
-use super::wire::{Standing, notice, report};
+use super::wire::{FatalSince, notice, report};
 use super::{Fault, News, Node};
 use crate::publish::bundle::LARGEST_SENT;
 use crate::report::Report;
@@ -70,7 +70,7 @@ pub(super) async fn follow(
     let _nobody_reads_yet = said.try_send(send(beliefs.hello(&boot_id)));
     let mut answers = NodeReportsClient::new(channel.clone()).follow(ReceiverStream::new(saying)).await?.into_inner();
 
-    let mut standing = Standing::default();
+    let mut standing = FatalSince::default();
     let mut sequence = 0;
     let mut interval = Duration::ZERO;
     // True if the trusted authorities changed since the last `Hello`.

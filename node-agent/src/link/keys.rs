@@ -38,13 +38,13 @@ struct Kept {
     /// Latest first.
     before: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    told: Option<Told>,
+    told: Option<ReceivedAuthorities>,
 }
 
 /// Authorities received from the controller.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct ReceivedAuthorities {
     /// SHA-256 (hexadecimal) of the authorities in the user data at that time. With other user data this entry is
     /// ignored: the disk was imaged from another instance.
     instead_of: String,
@@ -116,7 +116,7 @@ impl Keys {
             log("what the controller says of its authorities cannot be read, and is passed over");
             return false;
         }
-        self.kept.told = Some(Told { instead_of: digest(written), authorities: authorities.to_owned() });
+        self.kept.told = Some(ReceivedAuthorities { instead_of: digest(written), authorities: authorities.to_owned() });
         if let Err(error) = self.write() {
             log(&format!("whom to believe is known until the agent ends, and cannot be written down: {error}"));
         }

@@ -39,7 +39,7 @@ use tonic::{Code, Status};
 
 use self::enrol::Credential;
 pub use self::keys::Keys;
-use crate::course::pace::Pace;
+use crate::boot_state::pace::Pace;
 use crate::preflight::agent_config;
 use crate::preflight::identity::Metadata;
 use crate::probes::metadata::Proofs;

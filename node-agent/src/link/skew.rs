@@ -35,7 +35,7 @@ use super::Own;
 use super::enrol::{Credential, Evidence};
 use super::follow::{Beliefs, follow};
 use super::keys::Keys;
-use crate::course::{Course, Observation};
+use crate::boot_state::{BootState, Observation};
 use crate::report::Report;
 
 const ENROL: &str = "/muster.v1.Enrolment/Enrol";
@@ -187,7 +187,7 @@ impl Conversation {
         let evidence = Evidence { controller, region, node: &node, keys };
         let mut credential: Credential = evidence.enrol(&self.channel, 0).await.unwrap();
         assert!(credential.is_good() && credential.chain().contains("BEGIN CERTIFICATE"));
-        let (reports_tx, mut reports) = watch::channel(course().report(now()));
+        let (reports_tx, mut reports) = watch::channel(boot_state().report(now()));
         let beliefs = Beliefs { keys, written: &controller.certificate_authority };
         let mut listener = Listener { heard: &mut self.heard, all: Vec::new() };
         tokio::select! {
@@ -236,8 +236,8 @@ fn now() -> Timestamp {
     "2026-11-22T20:00:00Z".parse().unwrap()
 }
 
-fn course() -> Course {
-    Course::new(Mode::Delegate, false, "7d9c3f0e-2f0e-4a53-9f0a-5f2c1d7f6b11".to_owned(), now())
+fn boot_state() -> BootState {
+    BootState::new(Mode::Delegate, false, "7d9c3f0e-2f0e-4a53-9f0a-5f2c1d7f6b11".to_owned(), now())
 }
 
 /// Replaces the validity of recorded credentials by one that starts now.
@@ -292,10 +292,10 @@ async fn heed(who: &str, said: Vec<Said>, keys: &mut Keys) {
             };
             listener.message(believes).await;
         }
-        let mut course = course();
+        let mut boot_state = boot_state();
         let fault = Finding::new(&verdicts::UD12, "`containerd` cannot be started", None);
-        course.observe(Observation::Native(Err(Box::new(fault))), now());
-        reports.send_replace(course.report(now()));
+        boot_state.observe(Observation::Native(Err(Box::new(fault))), now());
+        reports.send_replace(boot_state.report(now()));
         let is_told =
             |message| matches!(message, Say::Report(report) if report.findings.iter().any(|it| it.code == "UD12"));
         listener.message(is_told).await;
@@ -347,13 +347,13 @@ async fn record_this_agent() {
         let has = |code: &'static str| move |message| matches!(message, Say::Report(report) if report.verdict == code);
         listener.message(|message| matches!(message, Say::Hello(hello) if !hello.authorities.is_empty())).await;
         listener.message(has("")).await;
-        let mut course = course();
-        course.observe(Observation::Notice(crate::course::Notice::Interruption("{}".to_owned())), now());
-        reports.send_replace(course.report(now()));
+        let mut boot_state = boot_state();
+        boot_state.observe(Observation::Notice(crate::boot_state::Notice::Interruption("{}".to_owned())), now());
+        reports.send_replace(boot_state.report(now()));
         listener.message(|message| matches!(message, Say::Notice(_))).await;
         let fault = Finding::new(&verdicts::UD12, "`containerd` cannot be started", None);
-        course.observe(Observation::Native(Err(Box::new(fault))), now());
-        reports.send_replace(course.report(now()));
+        boot_state.observe(Observation::Native(Err(Box::new(fault))), now());
+        reports.send_replace(boot_state.report(now()));
         listener.message(has("UD12")).await;
     });
     let heard = tokio::time::timeout(Duration::from_secs(60), heard).await.unwrap();

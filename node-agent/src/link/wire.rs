@@ -7,7 +7,7 @@ use muster_bootstrap::verdicts;
 use muster_proto::muster as wire;
 use tokio::time::Instant;
 
-use crate::course::Notice;
+use crate::boot_state::Notice;
 use crate::phase::{Phase, Progress};
 use crate::report::{PhaseReport, Report, Resource, Verdict, Weight};
 
@@ -29,9 +29,9 @@ const NAME: usize = 253;
 
 /// Code of the current error, and the time when it appeared.
 #[derive(Debug, Default)]
-pub(super) struct Standing(Option<(String, Instant)>);
+pub(super) struct FatalSince(Option<(String, Instant)>);
 
-impl Standing {
+impl FatalSince {
     /// Returns the code that is fatal to the node, if it has held long enough, else the time to check again.
     pub(super) fn judge(&mut self, report: &Report, now: Instant) -> (Option<String>, Option<Instant>) {
         // In report-only mode no error is fatal.
@@ -145,13 +145,13 @@ mod tests {
     use muster_bootstrap::finding::Finding;
 
     use super::*;
-    use crate::course::{Course, Observation};
+    use crate::boot_state::{BootState, Observation};
 
     fn of(fault: Option<Finding>, report_only: bool) -> Report {
         let now = "2026-11-22T20:00:00Z".parse().unwrap();
-        let mut course = Course::new(Mode::Delegate, report_only, "boot".to_owned(), now);
-        course.observe(Observation::Native(fault.map_or(Ok(()), |fault| Err(Box::new(fault)))), now);
-        course.report(now)
+        let mut boot_state = BootState::new(Mode::Delegate, report_only, "boot".to_owned(), now);
+        boot_state.observe(Observation::Native(fault.map_or(Ok(()), |fault| Err(Box::new(fault)))), now);
+        boot_state.report(now)
     }
 
     fn fault() -> Option<Finding> {
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_fault_is_a_verdict_when_it_has_stood_for_a_while() {
         let start = Instant::now();
-        let mut standing = Standing::default();
+        let mut standing = FatalSince::default();
         assert_eq!(standing.judge(&of(fault(), false), start), (None, Some(start + STANDS)));
         assert_eq!(standing.judge(&of(None, false), start + STANDS), (None, None), "it was a bad moment");
         let again = start + STANDS * 2;
@@ -174,11 +174,11 @@ mod tests {
     fn what_the_cloud_announces_is_told_as_what_it_is() {
         let now = "2026-11-22T20:00:00Z".parse().unwrap();
         let told = |announced: Option<Notice>| {
-            let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now);
+            let mut boot_state = BootState::new(Mode::Delegate, false, "boot".to_owned(), now);
             if let Some(announced) = announced {
-                course.observe(Observation::Notice(announced), now);
+                boot_state.observe(Observation::Notice(announced), now);
             }
-            notice(&course.report(now)).map(|it| (it.kind(), it.text))
+            notice(&boot_state.report(now)).map(|it| (it.kind(), it.text))
         };
         let text = r#"{"action":"terminate"}"#.to_owned();
         let interruption = Some((wire::notice::Kind::Interruption, text.clone()));

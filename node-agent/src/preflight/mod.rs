@@ -13,11 +13,11 @@
 
 pub mod command;
 pub mod containerd;
+pub mod credentials;
 pub mod identity;
 pub mod machine;
 pub mod network;
 pub mod proxy;
-pub mod standing;
 pub mod way;
 mod windows;
 
@@ -32,9 +32,9 @@ use muster_bootstrap::report::Effective;
 use muster_bootstrap::userdata::UserData;
 use muster_bootstrap::{Family, Question, judge, verdicts};
 
+use self::credentials::{CredentialCheck, OwnNode};
 use self::identity::Metadata;
 use self::machine::Machine;
-use self::standing::{OwnNode, Standing};
 use self::way::Way;
 use crate::devices::chain::{self, Sightings};
 use crate::watch::units::Unit;
@@ -67,14 +67,14 @@ pub struct Facts {
     /// True if the kubelet uses a kind of proxy that the agent does not support.
     pub has_proxy: bool,
     /// Identity of the node in the API server; `None` if it could not be determined.
-    pub standing: Option<Standing>,
+    pub standing: Option<CredentialCheck>,
     /// Device state.
     pub devices: Sightings,
     /// State of the sandbox image; `None` while containerd does not answer.
     pub sandbox: Option<containerd::Sandbox>,
     /// States of the systemd units.
     pub units: Vec<Unit>,
-    /// True if this instance has had a Node, see [`crate::course::Course::has_joined`].
+    /// True if this instance has had a Node, see [`crate::boot_state::BootState::has_joined`].
     pub has_joined: bool,
     /// True if the kubelet runs: it owns its ports, and has read its files.
     pub is_kubelet_active: bool,
@@ -86,7 +86,7 @@ impl Facts {
     /// Returns true if the API server has a Node of this instance, as after a reboot or a kubelet restart.
     #[must_use]
     pub fn has_own_node(&self) -> bool {
-        let Some(Standing::Known { node: OwnNode::Present(node), .. }) = &self.standing else { return false };
+        let Some(CredentialCheck::Known { node: OwnNode::Present(node), .. }) = &self.standing else { return false };
         let own = self.metadata.instance().map(|it| it.id.as_str());
         own.is_some() && node.instance_id() == own
     }
@@ -164,7 +164,7 @@ pub fn examine(facts: &Facts) -> Preflight {
     findings.extend(on_the_way.map(|it| if facts.has_proxy { it.with_severity(Severity::Warning) } else { it }));
     findings.extend(windows::check(facts));
     let minor = facts.flags.version;
-    findings.extend(facts.standing.iter().flat_map(|it| standing::check(it, node_name.as_deref(), facts, minor)));
+    findings.extend(facts.standing.iter().flat_map(|it| credentials::check(it, node_name.as_deref(), facts, minor)));
     for (name, wanted) in &expect.resources {
         // Only links that exist before any pod runs: bus, driver, file.
         let hardware = Sightings {
@@ -177,7 +177,7 @@ pub fn examine(facts: &Facts) -> Preflight {
         findings.extend(chain::follow(name, *wanted, &hardware, false).1);
     }
     findings.extend(fabric(facts));
-    if matches!(facts.standing, Some(Standing::Known { .. })) {
+    if matches!(facts.standing, Some(CredentialCheck::Known { .. })) {
         // A node that the API server knows has credentials, wherever they come from.
         for finding in findings.iter_mut().filter(|it| matches!(it.verdict.code, "ID01" | "ID02" | "ID04")) {
             finding.severity = finding.severity.max(Severity::Warning);

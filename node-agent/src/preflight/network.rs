@@ -7,7 +7,7 @@ use muster_bootstrap::report::Effective;
 use muster_bootstrap::verdicts::{self, Verdict};
 
 use super::Facts;
-use super::standing::Standing;
+use super::credentials::CredentialCheck;
 
 pub(super) fn check(facts: &Facts, effective: &Effective) -> Vec<Finding> {
     let Some(instance) = facts.metadata.instance() else { return Vec::new() };
@@ -29,7 +29,7 @@ pub(super) fn check(facts: &Facts, effective: &Effective) -> Vec<Finding> {
     }
     if let (Some(tagged), Some(named)) = (&instance.cluster_of_tags, &effective.cluster_name)
         && tagged != named
-        && !matches!(facts.standing, Some(Standing::Known { .. }))
+        && !matches!(facts.standing, Some(CredentialCheck::Known { .. }))
     {
         let message = format!("the instance is of cluster `{tagged}`, and its user data names `{named}`");
         found.push(one(&verdicts::NW07, &message, &format!("tags/instance: {tagged}")));

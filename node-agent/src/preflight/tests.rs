@@ -7,9 +7,9 @@ use std::time::Duration;
 use muster_bootstrap::finding::Severity;
 use muster_bootstrap::userdata::to_base64;
 
+use super::credentials::{Caller, OwnNode};
 use super::identity::Instance;
 use super::machine::{Disk, INOTIFY, KERNEL};
-use super::standing::{Caller, OwnNode};
 use super::way::TlsFault;
 use super::*;
 use crate::devices::catalogue::Function;
@@ -110,9 +110,9 @@ pub(crate) fn healthy() -> Facts {
     }
 }
 
-fn known(name: &str, group: &str, node: OwnNode) -> Standing {
+fn known(name: &str, group: &str, node: OwnNode) -> CredentialCheck {
     let groups = vec![group.to_owned(), "system:authenticated".to_owned()];
-    Standing::Known { user: format!("system:node:{name}"), groups, version: Some("v1.36.1".to_owned()), node }
+    CredentialCheck::Known { user: format!("system:node:{name}"), groups, version: Some("v1.36.1".to_owned()), node }
 }
 
 fn node(provider_id: &str) -> OwnNode {
@@ -158,7 +158,7 @@ pub(super) const CASES: &[(&str, Change)] = &[
     }),
     ("ID02", |it| (it.metadata, it.standing) = (Metadata::Off, None)),
     ("ID04", |it| {
-        it.standing = Some(Standing::Exec { command: "aws".to_owned(), error: "exit code 253".to_owned() });
+        it.standing = Some(CredentialCheck::Exec { command: "aws".to_owned(), error: "exit code 253".to_owned() });
         instance(it).has_role = Some(false);
     }),
     ("ID12", |it| {
@@ -249,7 +249,7 @@ pub(super) const CASES: &[(&str, Change)] = &[
     ("KA18", |it| it.machine.has_unified_cgroups = false),
     ("KA19", |it| drop(it.machine.kernel.insert("vm/overcommit_memory".to_owned(), "0".to_owned()))),
     ("KA23", |it| it.missing.push("/var/lib/kubelet/kubeconfig".to_owned())),
-    ("KA23", |it| it.standing = Some(Standing::Kubeconfig("/k".to_owned(), "it is no kubeconfig".to_owned()))),
+    ("KA23", |it| it.standing = Some(CredentialCheck::Kubeconfig("/k".to_owned(), "it is no kubeconfig".to_owned()))),
     ("KA24", |it| it.kubelet_arch = Some((Arch::Arm64, "/usr/bin/kubelet".to_owned()))),
     ("KA26", |it| it.machine.ports.extend([10_250])),
     ("KA27", |it| drop(it.machine.kernel.insert(INOTIFY.to_owned(), "128".to_owned()))),
@@ -271,12 +271,14 @@ pub(super) const CASES: &[(&str, Change)] = &[
     ("NW05", |it| way(it, tls(TlsFault::Name("certificate is valid for b.example".to_owned())))),
     ("NW06", |it| way(it, no_proxy())),
     ("NW13", |it| way(it, Way::Odd { to: "a.example:443".to_owned(), error: "503 Service Unavailable".to_owned() })),
-    ("NW08", |it| it.standing = Some(Standing::Busy("429 Too Many Requests".to_owned()))),
-    ("AU01", |it| it.standing = Some(Standing::Unauthorized(None))),
+    ("NW08", |it| it.standing = Some(CredentialCheck::Busy("429 Too Many Requests".to_owned()))),
+    ("AU01", |it| it.standing = Some(CredentialCheck::Unauthorized(None))),
     ("AU04", |it| it.standing = Some(known(NAME, "everyone", OwnNode::Absent))),
     ("AU07", |it| it.standing = Some(known("i-1", "system:nodes", OwnNode::Absent))),
-    ("AU10", |it| it.standing = Some(Standing::Exec { command: "aws".to_owned(), error: "not found".to_owned() })),
-    ("AU11", |it| it.standing = Some(Standing::ExecVersion("client.authentication.k8s.io/v1alpha1".to_owned()))),
+    ("AU10", |it| {
+        it.standing = Some(CredentialCheck::Exec { command: "aws".to_owned(), error: "not found".to_owned() })
+    }),
+    ("AU11", |it| it.standing = Some(CredentialCheck::ExecVersion("client.authentication.k8s.io/v1alpha1".to_owned()))),
     ("AU13", |it| it.standing = Some(known(NAME, "system:nodes", node("aws:///us-east-1a/i-0")))),
     ("GP17", |it| it.devices = Sightings::default()),
     ("GP01", |it| {
@@ -328,7 +330,7 @@ const RIGHT: &[(&str, Change)] = &[
 ];
 
 fn refused(facts: &mut Facts, caller: Option<Caller>) {
-    facts.standing = Some(Standing::Unauthorized(caller));
+    facts.standing = Some(CredentialCheck::Unauthorized(caller));
 }
 
 fn replace_user_data(facts: &mut Facts, from: &str, to: &str) {
@@ -414,7 +416,7 @@ const MENDED: &[(&str, Change, &str, Change)] = &[
     (
         "ID04",
         |it| {
-            it.standing = Some(Standing::Exec { command: "aws".to_owned(), error: "exit code 253".to_owned() });
+            it.standing = Some(CredentialCheck::Exec { command: "aws".to_owned(), error: "exit code 253".to_owned() });
             instance(it).has_role = Some(false);
         },
         "set `spec.role` or `spec.instanceProfile` of the EC2NodeClass",

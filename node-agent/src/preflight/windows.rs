@@ -6,7 +6,7 @@ use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
 
 use super::Facts;
-use super::standing::Standing;
+use super::credentials::CredentialCheck;
 
 /// Group for kube-proxy on Windows, which uses the node's credentials.
 const KUBE_PROXY: &str = "eks:kube-proxy-windows";
@@ -20,7 +20,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         Finding::new(verdict, message, Some((place, text))).with_severity(Severity::Warning)
     };
     let mut found = Vec::new();
-    if let Some(Standing::Known { user, groups, .. }) = &facts.standing
+    if let Some(CredentialCheck::Known { user, groups, .. }) = &facts.standing
         && !groups.iter().any(|group| group == KUBE_PROXY)
     {
         let message = format!("`{user}` is not in group {KUBE_PROXY}");
@@ -33,9 +33,9 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::preflight::command::kubelet_of_service;
+    use crate::preflight::credentials::OwnNode;
     use crate::preflight::identity::{Instance, Metadata};
     use crate::preflight::machine::Machine;
-    use crate::preflight::standing::OwnNode;
     use crate::preflight::tests::examined;
     use muster_bootstrap::agent_config::AgentConfig;
     use muster_bootstrap::question::File;
@@ -70,10 +70,10 @@ mod tests {
         facts.devices = crate::devices::chain::Sightings { has_no_view: true, ..Default::default() };
     }
 
-    fn known(groups: &[&str]) -> Option<Standing> {
+    fn known(groups: &[&str]) -> Option<CredentialCheck> {
         let groups = groups.iter().map(|it| (*it).to_owned()).collect();
         let user = format!("system:node:{NAME}");
-        Some(Standing::Known { user, groups, version: Some("v1.36.1".to_owned()), node: OwnNode::Absent })
+        Some(CredentialCheck::Known { user, groups, version: Some("v1.36.1".to_owned()), node: OwnNode::Absent })
     }
 
     fn codes(change: impl FnOnce(&mut Facts)) -> Vec<(&'static str, Severity)> {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::http::{Answer, Connection, Server, dial, tls};
 use super::kubeconfig::{Kubeconfig, Token, User};
 use super::{STEP, sts};
-use crate::preflight::standing::{OwnNode, Standing};
+use crate::preflight::credentials::{CredentialCheck, OwnNode};
 use crate::preflight::way::{TlsFault, Way};
 use crate::watch::node_object::NodeObject;
 
@@ -72,17 +72,17 @@ pub async fn way(config: &Kubeconfig) -> Way {
 
 /// Returns the node's identity in the API server and its Node. `cached` is a token that is kept between calls. `None`
 /// if the API server cannot be reached or does not support SelfSubjectReview.
-pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Option<Token>) -> Option<Standing> {
+pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Option<Token>) -> Option<CredentialCheck> {
     let mut server = match ApiServer::connect(config, cached).await {
         Ok(server) => server,
         Err(Unreachable::Way(_)) => return None,
-        Err(Unreachable::Standing(standing)) => return Some(standing),
+        Err(Unreachable::CredentialCheck(standing)) => return Some(standing),
     };
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let answer = server.ask(Method::POST, "/apis/authentication.k8s.io/v1/selfsubjectreviews", Some(&review)).await;
     let answer = match answer {
         Ok(answer) => answer,
-        Err(error) => return Some(Standing::Refused(error)),
+        Err(error) => return Some(CredentialCheck::Refused(error)),
     };
     match answer.status {
         StatusCode::UNAUTHORIZED => {
@@ -91,14 +91,14 @@ pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Opti
                 Some(token) => sts::caller(&token.text, config.cluster()).await,
                 None => None,
             };
-            return Some(Standing::Unauthorized(caller));
+            return Some(CredentialCheck::Unauthorized(caller));
         }
         // An API server before 1.28 lacks SelfSubjectReview, and others may forbid it.
         StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => return None,
         status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
-            return Some(Standing::Busy(message(&answer)));
+            return Some(CredentialCheck::Busy(message(&answer)));
         }
-        status if !status.is_success() => return Some(Standing::Refused(message(&answer))),
+        status if !status.is_success() => return Some(CredentialCheck::Refused(message(&answer))),
         _ => {}
     }
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
@@ -114,7 +114,7 @@ pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Opti
         Some(name) => server.node(&name).await,
         None => OwnNode::Unknown("the node's name is not known".to_owned()),
     };
-    Some(Standing::Known { user, groups, version, node })
+    Some(CredentialCheck::Known { user, groups, version, node })
 }
 
 /// Reason why a connection with credentials failed.
@@ -122,7 +122,7 @@ pub enum Unreachable {
     /// The API server cannot be reached: the failed step.
     Way(Way),
     /// The credentials cannot be obtained.
-    Standing(Standing),
+    CredentialCheck(CredentialCheck),
 }
 
 impl ApiServer {
@@ -135,7 +135,8 @@ impl ApiServer {
             User::Certificate(certificate, key) => Some((certificate.as_slice(), key.as_slice())),
             _ => None,
         };
-        let broken = |why: String| Unreachable::Standing(Standing::Kubeconfig("kubeconfig".to_owned(), why));
+        let broken =
+            |why: String| Unreachable::CredentialCheck(CredentialCheck::Kubeconfig("kubeconfig".to_owned(), why));
         let security = tls(&config.authority, own).map_err(broken)?;
         let server = Server::of_url(&config.server, Some(security)).map_err(broken)?.by(config.route());
         let token = match &config.user {
@@ -144,7 +145,7 @@ impl ApiServer {
                 let fresh = cached.clone().filter(|token| token.is_fresh(Timestamp::now()));
                 let token = match fresh {
                     Some(token) => token,
-                    None => exec.token(&config.environment).await.map_err(Unreachable::Standing)?,
+                    None => exec.token(&config.environment).await.map_err(Unreachable::CredentialCheck)?,
                 };
                 *cached = Some(token.clone());
                 Some(token.text)

@@ -18,9 +18,9 @@ use super::documents::{self, Documents};
 use super::kubeconfig::{Kubeconfig, Token};
 use super::{api, kubelet, machine, metadata, supervisor};
 use crate::preflight::Facts;
+use crate::preflight::credentials::CredentialCheck;
 use crate::preflight::identity::Metadata;
 use crate::preflight::proxy::Route;
-use crate::preflight::standing::Standing;
 use crate::preflight::way::{self, Way};
 
 /// Time that a good answer of the API server is cached.
@@ -35,7 +35,7 @@ pub struct Gatherer {
     flags: Option<(FlagSet, Option<Arch>)>,
     token: Option<Token>,
     way: Option<(Kubeconfig, Way, Timestamp)>,
-    standing: Option<(Kubeconfig, Standing, Timestamp)>,
+    standing: Option<(Kubeconfig, CredentialCheck, Timestamp)>,
 }
 
 impl Gatherer {
@@ -85,7 +85,7 @@ impl Gatherer {
         devices.instance_type = metadata.instance().map(|it| it.instance_type.clone());
         let (way, standing) = match config {
             Some(Ok(config)) => self.reach(config, name.as_deref()).await,
-            Some(Err((path, why))) => (None, Some(Standing::Kubeconfig(path, why))),
+            Some(Err((path, why))) => (None, Some(CredentialCheck::Kubeconfig(path, why))),
             None => (None, None),
         };
         let kubelet = units.iter().flatten().find(|unit| unit.name == "kubelet");
@@ -114,7 +114,7 @@ impl Gatherer {
         }
     }
 
-    async fn reach(&mut self, config: Kubeconfig, name: Option<&str>) -> (Option<Way>, Option<Standing>) {
+    async fn reach(&mut self, config: Kubeconfig, name: Option<&str>) -> (Option<Way>, Option<CredentialCheck>) {
         let now = Timestamp::now();
         // Ages are negative if the clock was set back.
         let is_young = |at: &Timestamp| (SignedDuration::ZERO..BELIEVED).contains(&now.duration_since(*at));
@@ -123,7 +123,8 @@ impl Gatherer {
         let is_good = |way: &Way| matches!(way, Way::Open { .. }) && way::check(way, now).is_empty();
         let way = self.way.take().filter(|(of, way, at)| is_believed(of, at) && is_good(way));
         let standing = self.standing.take();
-        let standing = standing.filter(|(of, it, at)| is_believed(of, at) && matches!(it, Standing::Known { .. }));
+        let standing =
+            standing.filter(|(of, it, at)| is_believed(of, at) && matches!(it, CredentialCheck::Known { .. }));
         let go = async {
             match way {
                 Some((_, way, at)) => (way, at),
@@ -140,7 +141,7 @@ impl Gatherer {
         let ((way, gone), standing) = tokio::join!(go, ask);
         // If the API server cannot be reached, that explains the missing identity.
         let standing =
-            standing.filter(|(it, _)| matches!(way, Way::Open { .. }) || matches!(it, Standing::Known { .. }));
+            standing.filter(|(it, _)| matches!(way, Way::Open { .. }) || matches!(it, CredentialCheck::Known { .. }));
         self.way = Some((config.clone(), way.clone(), gone));
         self.standing = standing.clone().map(|(it, at)| (config, it, at));
         (Some(way), standing.map(|(it, _)| it))

@@ -9,8 +9,8 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::PROGRAM;
+use crate::preflight::credentials::CredentialCheck;
 use crate::preflight::proxy::{self, Environment, Route};
-use crate::preflight::standing::Standing;
 
 /// The parts of a kubeconfig that kubelets use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,12 +213,12 @@ impl Exec {
     ///
     /// # Errors
     /// The resulting standing: an unsupported API version, or the plugin's failure.
-    pub async fn token(&self, environment: &Environment) -> Result<Token, Standing> {
+    pub async fn token(&self, environment: &Environment) -> Result<Token, CredentialCheck> {
         let spoken = std::iter::once(self.command.as_str()).chain(self.args.iter().map(String::as_str));
         let spoken = spoken.collect::<Vec<_>>().join(" ");
-        let failed = |error: String| Standing::Exec { command: spoken.clone(), error };
+        let failed = |error: String| CredentialCheck::Exec { command: spoken.clone(), error };
         if self.api_version.ends_with("/v1alpha1") {
-            return Err(Standing::ExecVersion(self.api_version.clone()));
+            return Err(CredentialCheck::ExecVersion(self.api_version.clone()));
         }
         let info = format!(
             r#"{{"apiVersion":"{}","kind":"ExecCredential","spec":{{"interactive":false}}}}"#,
@@ -278,10 +278,10 @@ mod tests {
         assert!(token.is_fresh("2026-11-21T19:50:00Z".parse().unwrap()));
         assert!(!token.is_fresh("2026-11-21T19:59:30Z".parse().unwrap()));
         let bad = exec("echo Unable to locate credentials >&2; exit 253").token(&none).await.err().unwrap();
-        let Standing::Exec { error, .. } = bad else { panic!("{bad:?}") };
+        let CredentialCheck::Exec { error, .. } = bad else { panic!("{bad:?}") };
         assert!(error.contains("253") && error.contains("Unable to locate credentials"), "{error}");
         let old = Exec { api_version: "client.authentication.k8s.io/v1alpha1".to_owned(), ..exec("") };
-        assert!(matches!(old.token(&none).await.err().unwrap(), Standing::ExecVersion(_)));
+        assert!(matches!(old.token(&none).await.err().unwrap(), CredentialCheck::ExecVersion(_)));
         // The plugin's own variables override those of the kubelet.
         let told = Exec {
             env: Some(vec![Variable { name: "B".to_owned(), value: "own".to_owned() }]),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::STEP;
 use super::http::{Answer, Connection, Server, dial};
-use crate::course::Notice;
+use crate::boot_state::Notice;
 use crate::preflight::identity::{Instance, Metadata};
 
 const TOKEN: &str = "x-aws-ec2-metadata-token";

@@ -7,7 +7,7 @@ use muster_bootstrap::userdata::base64;
 
 use super::STEP;
 use super::http::{Server, dial, tls_of_machine};
-use crate::preflight::standing::Caller;
+use crate::preflight::credentials::Caller;
 
 /// Prefix of EKS tokens (aws-iam-authenticator).
 const PREFIX: &str = "k8s-aws-v1.";

@@ -12,8 +12,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::api;
 use super::kubeconfig::{Kubeconfig, User};
+use crate::preflight::credentials::{CredentialCheck, OwnNode};
 use crate::preflight::proxy::Environment;
-use crate::preflight::standing::{OwnNode, Standing};
 use crate::preflight::way::{TlsFault, Way};
 
 pub(crate) type Issuer = CertifiedIssuer<'static, KeyPair>;
@@ -115,17 +115,17 @@ async fn the_node_hears_who_it_is() {
         let address = server(&issuer, "localhost", FAR, answer).await;
         api::standing(&config(address, &issuer), Some("n"), &mut None).await
     };
-    assert_eq!(standing(|_| "401 {}").await, Some(Standing::Unauthorized(None)));
+    assert_eq!(standing(|_| "401 {}").await, Some(CredentialCheck::Unauthorized(None)));
     assert_eq!(standing(|_| "404 {}").await, None, "an API server before 1.28");
     assert!(
-        matches!(standing(|_| "500 {\"message\":\"etcd\"}").await, Some(Standing::Busy(why)) if why.ends_with("etcd"))
+        matches!(standing(|_| "500 {\"message\":\"etcd\"}").await, Some(CredentialCheck::Busy(why)) if why.ends_with("etcd"))
     );
     let known = standing(|line| match line.split(' ').nth(1).unwrap_or_default() {
         "/version" => r#"200 {"gitVersion":"v1.37.1"}"#,
         "/api/v1/nodes/n" => r#"404 {}"#,
         _ => r#"201 {"status":{"userInfo":{"username":"system:node:n","groups":["system:nodes"]}}}"#,
     });
-    let expected = Standing::Known {
+    let expected = CredentialCheck::Known {
         user: "system:node:n".to_owned(),
         groups: vec!["system:nodes".to_owned()],
         version: Some("v1.37.1".to_owned()),

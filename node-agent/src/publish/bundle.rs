@@ -84,13 +84,13 @@ fn shown(lines: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::course::Course;
+    use crate::boot_state::BootState;
     use muster_bootstrap::agent_config::Mode;
 
     #[test]
     fn it_is_bounded_and_has_no_secrets() {
         let now = "2026-11-21T20:00:00Z".parse().unwrap();
-        let report = Course::new(Mode::Delegate, false, String::new(), now).report(now);
+        let report = BootState::new(Mode::Delegate, false, String::new(), now).report(now);
         let lines = "launchToken: mlt-4f9aQ2secret\n-----BEGIN RSA PRIVATE KEY-----\nMIIEabc\n-----END RSA PRIVATE KEY-----\nplain words\n";
         let told = text(&report, &[("kubelet".to_owned(), lines.to_owned())], LARGEST);
         assert!(told.contains("plain words") && told.contains(" of kubelet\n"), "{told}");
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn what_is_cut_is_the_oldest_of_each() {
         let now = "2026-11-21T20:00:00Z".parse().unwrap();
-        let report = Course::new(Mode::Delegate, false, String::new(), now).report(now);
+        let report = BootState::new(Mode::Delegate, false, String::new(), now).report(now);
         let section = |unit: &str, count: usize| {
             let lines: String = (0..count).map(|index| format!("{unit} line {index}\n")).collect();
             (unit.to_owned(), lines)

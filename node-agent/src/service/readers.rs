@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::{Known, log};
-use crate::course::Course;
+use crate::boot_state::BootState;
 use crate::phase::Phase;
 use crate::publish::{console, health, socket, status};
 use crate::report::{Report, Weight};
@@ -63,8 +63,8 @@ impl Readers {
     }
 
     /// Publishes changes.
-    pub(super) fn tell(&mut self, course: &mut Course, now: Timestamp) {
-        let next = course.report(now);
+    pub(super) fn tell(&mut self, boot_state: &mut BootState, now: Timestamp) {
+        let next = boot_state.report(now);
         if next.is_same(&self.report) && self.is_written {
             return;
         }
@@ -83,7 +83,7 @@ impl Readers {
         self.ask_for_a_bundle();
         self.log_what_changed();
         self.tells.reports.send_replace(self.report.clone());
-        let known = known(course, &self.report);
+        let known = known(boot_state, &self.report);
         self.tells.known.send_if_modified(|before| std::mem::replace(before, known.clone()) != known);
     }
 
@@ -112,11 +112,11 @@ impl Readers {
     }
 }
 
-fn known(course: &Course, report: &Report) -> Known {
+fn known(boot_state: &BootState, report: &Report) -> Known {
     Known {
-        node_name: course.node_name().map(ToOwned::to_owned),
-        has_resources: !course.resources().is_empty(),
-        health_port: course.health_port(),
+        node_name: boot_state.node_name().map(ToOwned::to_owned),
+        has_resources: !boot_state.resources().is_empty(),
+        health_port: boot_state.health_port(),
         is_settled: report.phase == Phase::Initialized && report.waiting_for.is_none(),
     }
 }
@@ -128,11 +128,11 @@ mod tests {
     use muster_bootstrap::verdicts;
 
     use super::*;
-    use crate::course::Observation;
+    use crate::boot_state::Observation;
 
-    struct Told {
+    struct Fixture {
         folder: tempfile::TempDir,
-        course: Course,
+        boot_state: BootState,
         readers: Readers,
         bundles: watch::Receiver<Option<Report>>,
         reports: watch::Receiver<Report>,
@@ -141,23 +141,23 @@ mod tests {
         now: Timestamp,
     }
 
-    impl Told {
+    impl Fixture {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let now = "2026-11-21T20:00:00Z".parse().unwrap();
-            let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now);
+            let mut boot_state = BootState::new(Mode::Delegate, false, "boot".to_owned(), now);
             let (known_tx, known) = watch::channel(Known::default());
             let (bundles_tx, bundles) = watch::channel(None);
-            let (reports_tx, reports) = watch::channel(course.report(now));
+            let (reports_tx, reports) = watch::channel(boot_state.report(now));
             let place = folder.path().join("run");
             let tells = Tells { known: known_tx, bundles: bundles_tx, reports: reports_tx };
-            let (readers, statuses) = Readers::new(course.report(now), place, tells);
-            Self { folder, course, readers, bundles, reports, statuses, known, now }
+            let (readers, statuses) = Readers::new(boot_state.report(now), place, tells);
+            Self { folder, boot_state, readers, bundles, reports, statuses, known, now }
         }
 
         fn see(&mut self, observation: Observation) {
-            self.course.observe(observation, self.now);
-            self.readers.tell(&mut self.course, self.now);
+            self.boot_state.observe(observation, self.now);
+            self.readers.tell(&mut self.boot_state, self.now);
         }
 
         fn fault(&mut self, is_there: bool) {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn each_fault_gets_one_bundle_and_another_one_when_it_comes_back() {
-        let mut told = Told::new();
+        let mut told = Fixture::new();
         told.fault(true);
         assert_eq!(told.written().unwrap().verdict.unwrap().code, "UD12");
         assert_eq!(told.reports.borrow_and_update().verdict.as_ref().unwrap().code, "UD12");
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn nobody_is_told_the_same_twice() {
-        let mut told = Told::new();
+        let mut told = Fixture::new();
         told.see(Observation::Held(true));
         told.statuses.mark_unchanged();
         told.known.mark_unchanged();
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_written_is_tried_again_and_the_others_are_told() {
-        let mut told = Told::new();
+        let mut told = Fixture::new();
         // A file where the folder should be.
         let place = told.folder.path().join("run");
         std::fs::write(&place, "").unwrap();
@@ -213,7 +213,7 @@ mod tests {
         assert!(told.written().is_none());
         std::fs::remove_file(&place).unwrap();
         // Nothing has changed since, but it was not written.
-        told.readers.tell(&mut told.course, told.now);
+        told.readers.tell(&mut told.boot_state, told.now);
         assert_eq!(told.written().unwrap().verdict.unwrap().code, "UD12");
     }
 }

@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::Known;
-use crate::course::pace::Pace;
-use crate::course::{Health, Observation};
+use crate::boot_state::pace::Pace;
+use crate::boot_state::{Health, Observation};
 use crate::probes::api::{ApiServer, NodeEvent, NodeWatch, Unreachable};
 use crate::probes::http::{Server, dial};
 use crate::probes::kubeconfig::{Kubeconfig, Token};
@@ -141,7 +141,7 @@ async fn follow_node(
             return Ok(Followed::Unreachable);
         }
         // The preflight and the kubelet's log explain missing credentials.
-        Err(Unreachable::Standing(_)) => return Ok(Followed::Unadmitted),
+        Err(Unreachable::CredentialCheck(_)) => return Ok(Followed::Unadmitted),
     };
     send(observed, Observation::Lost(None)).await?;
     let Ok(watch) = server.watch_node(name).await else {

@@ -8,7 +8,7 @@
 mod mutate;
 
 use jiff::{SignedDuration, Timestamp};
-use muster_agent::course::{Course, Notice, Observation};
+use muster_agent::boot_state::{BootState, Notice, Observation};
 use muster_agent::publish::{bundle, console};
 use muster_agent::watch::journal::Line;
 use muster_agent::watch::node_object::NodeObject;
@@ -108,8 +108,8 @@ struct Tally {
 }
 
 /// Everything that anybody is told of this course.
-fn told(course: &mut Course, lines: &str, now: Timestamp, tally: &mut Tally) {
-    let report = course.report(now);
+fn told(boot_state: &mut BootState, lines: &str, now: Timestamp, tally: &mut Tally) {
+    let report = boot_state.report(now);
     clean_text(&serde_json::to_string(&report).unwrap());
     for verdict in &report.findings {
         let line = console::line(&report, verdict);
@@ -129,7 +129,7 @@ fn run(seed: u64, count: usize) -> Tally {
     let mut dice = Dice::new(seed);
     let mut tally = Tally::default();
     let mut now: Timestamp = "2026-11-21T20:00:00Z".parse().unwrap();
-    let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now);
+    let mut boot_state = BootState::new(Mode::Delegate, false, "boot".to_owned(), now);
     let mut printed = String::new();
     for number in 0..count {
         let (unit, text) = broken(&rows, &mut dice);
@@ -145,20 +145,20 @@ fn run(seed: u64, count: usize) -> Tally {
         now += SignedDuration::from_millis(700);
         if let Some(line) = Line::read(&String::from_utf8_lossy(&entry)) {
             tally.known += usize::from(muster_agent::watch::signatures::find(&line).is_some());
-            course.observe(Observation::Line(line), now);
+            boot_state.observe(Observation::Line(line), now);
         }
         match dice.roll(40) {
-            0 => course.observe(Observation::Notice(Notice::Interruption(text.clone())), now),
+            0 => boot_state.observe(Observation::Notice(Notice::Interruption(text.clone())), now),
             1 => {
                 let node = serde_json::json!({"metadata": {"name": "a"}, "spec": {"providerID": text},
                     "status": {"conditions": [{"type": "DiskPressure", "status": "True", "message": text}]}});
-                course.observe(Observation::Node(NodeObject::read(&node).map(Box::new)), now);
+                boot_state.observe(Observation::Node(NodeObject::read(&node).map(Box::new)), now);
             }
             // What the program for a token says is told too.
             2 => {
                 let place = Source::whole("kubeconfig, exec").anywhere();
                 let finding = Finding::new(&verdicts::AU10, &text, Some((place, &text))).with_fix(&text);
-                course.observe(Observation::Native(Err(Box::new(finding))), now);
+                boot_state.observe(Observation::Native(Err(Box::new(finding))), now);
             }
             _ => {}
         }
@@ -166,9 +166,9 @@ fn run(seed: u64, count: usize) -> Tally {
         printed.push('\n');
         tally.lines += 1;
         if number % 32 == 31 {
-            told(&mut course, &printed, now, &mut tally);
+            told(&mut boot_state, &printed, now, &mut tally);
             printed.clear();
-            course = Course::new(Mode::Delegate, false, "boot".to_owned(), now);
+            boot_state = BootState::new(Mode::Delegate, false, "boot".to_owned(), now);
         }
     }
     tally

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use muster_controller::manifest::Manifests;
 use muster_controller::state::{Cluster, Kind};
-use muster_controller::watch::{Picture, Standing, follow};
+use muster_controller::watch::{Picture, WatchState, follow};
 use muster_tests::cluster::Options;
 use muster_tests::wait;
 use muster_tests::world::World;
@@ -70,7 +70,7 @@ async fn shows(picture: &Picture, what: &str, holds: impl Fn(&Cluster) -> bool) 
     timeout(SOON, seen).await.unwrap_or_else(|_| panic!("{what} is not seen: {:?}", picture.health()));
 }
 
-fn standing(picture: &Picture, kind: Kind) -> Standing {
+fn standing(picture: &Picture, kind: Kind) -> WatchState {
     picture.health().into_iter().find(|health| health.kind == kind).unwrap().standing
 }
 
@@ -99,8 +99,8 @@ async fn what_is_followed_is_what_a_list_says_however_often_the_line_is_cut() {
     let (client, meddler) = Meddler::new(&real);
     let (picture, _following) = follow(&client, false);
     timeout(SOON, picture.synced()).await.unwrap();
-    assert_eq!(standing(&picture, Kind::NodePool), Standing::Unknown, "there is no such definition yet");
-    assert_eq!(standing(&picture, Kind::Pod), Standing::Following);
+    assert_eq!(standing(&picture, Kind::NodePool), WatchState::Unknown, "there is no such definition yet");
+    assert_eq!(standing(&picture, Kind::Pod), WatchState::Following);
 
     // A kind that comes later is followed from then on.
     let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../controller/api/crds");
@@ -187,7 +187,7 @@ async fn an_api_server_that_is_away_takes_nothing_with_it() {
         async move { Ok(is_noticed.then_some(health)) }
     });
     let noticed = noticed.await.unwrap();
-    assert_eq!((noticed.standing, noticed.trouble.as_deref()), (Standing::Following, Some("nobody answers")));
+    assert_eq!((noticed.standing, noticed.trouble.as_deref()), (WatchState::Following, Some("nobody answers")));
     assert!(picture.is_synced());
     let there: Vec<String> = picture.glance().pods().map(|pod| pod.pod.name.to_string()).collect();
     assert_eq!(there, ["goes", "stays"], "what was known is still known");

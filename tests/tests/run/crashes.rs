@@ -15,8 +15,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use kube::core::DynamicObject;
-use muster_controller::disruption::Tempo;
-use muster_controller::edge::{Fate, Pause, Witness};
+use muster_controller::disruption::Timing;
+use muster_controller::edge::{Fate, Pause, WriteObserver};
 use muster_controller::provision::Lengths;
 use muster_controller::run::{CloudOptions, Options, RunError, run_with};
 use muster_controller::step::Write;
@@ -54,7 +54,7 @@ impl Fuse {
     }
 }
 
-impl Witness for Fuse {
+impl WriteObserver for Fuse {
     fn before<'a>(&'a self, write: &'a Write) -> Pause<'a> {
         self.pass(format!("before {}", told(write)))
     }
@@ -93,7 +93,7 @@ fn options() -> Options {
     Options {
         window: Lengths { idle: Duration::from_millis(100), max: Duration::from_secs(1) },
         // Every life asks anew.
-        tempo: Tempo {
+        timing: Timing {
             every: Duration::from_secs(1),
             validation: Duration::from_secs(1),
             settled: Duration::from_secs(3),
@@ -115,7 +115,7 @@ impl Lives {
         let task = tokio::spawn(async move {
             loop {
                 *own.is_dead.lock().unwrap() = false;
-                let witness: Arc<dyn Witness> = Arc::clone(&own) as Arc<dyn Witness>;
+                let witness: Arc<dyn WriteObserver> = Arc::clone(&own) as Arc<dyn WriteObserver>;
                 let life = run_with(client.clone(), options(), Some(witness), std::future::pending());
                 let ended: Result<(), RunError> = tokio::select! {
                     ended = life => ended,

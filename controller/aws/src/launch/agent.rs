@@ -30,7 +30,7 @@ pub struct Controller {
 
 /// Agent settings of a template's instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct AgentSettings {
     /// Hash of their secret.
     pub secret: SecretHash,
     /// Hash of their secret under the previous key.
@@ -39,7 +39,7 @@ pub struct Told {
     pub pins: Pins,
 }
 
-impl Told {
+impl AgentSettings {
     /// Iterates over the hashes of the secrets that an instance may have. `is_found`: it may have been launched before
     /// the key was replaced.
     pub fn secrets(&self, is_found: bool) -> impl Iterator<Item = SecretHash> {
@@ -55,7 +55,7 @@ impl Controller {
         template: &mut Template,
         family: AmiFamily,
         request: &LaunchRequest,
-    ) -> Result<Option<Told>, MergeFault> {
+    ) -> Result<Option<AgentSettings>, MergeFault> {
         let written = UserData::read(template.user_data.as_bytes(), "user-data");
         if !matches!(AgentConfig::find(&written), Ok(None)) {
             return Ok(None);
@@ -78,7 +78,7 @@ impl Controller {
         });
         template.user_data = config.put(bootstrap_family(family), &template.user_data)?;
         let pins = Pins::of_pem(&self.certificate_authority).unwrap_or_default();
-        Ok(Some(Told { secret: SecretHash::of(&token), former, pins }))
+        Ok(Some(AgentSettings { secret: SecretHash::of(&token), former, pins }))
     }
 }
 

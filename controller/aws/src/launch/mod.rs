@@ -20,7 +20,7 @@ mod subnets;
 mod tags;
 mod user_data;
 
-pub use self::agent::{Controller, Told};
+pub use self::agent::{AgentSettings, Controller};
 pub use self::answer::{FleetAnswer, FleetError, Had, outcome};
 pub use self::content::{Interface, NAME_PREFIX, Placement, Reservation, Template};
 pub use self::devices::{Disk, MetadataOptions};

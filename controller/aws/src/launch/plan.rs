@@ -9,7 +9,7 @@ use muster_bootstrap::userdata::LARGEST_USER_DATA;
 use muster_cloud::{Alternative, CapacityType, CloudError, LaunchRequest, Offering, Refusal, Refused};
 use muster_scheduling::model::{self, InstanceType, Requirement, Resource};
 
-use super::agent::{Controller, Told};
+use super::agent::{AgentSettings, Controller};
 use super::choice::{self, Market};
 use super::content::{Placement, Reservation, Template};
 use super::subnets::Addresses;
@@ -67,7 +67,7 @@ pub struct PlannedTemplate {
     /// Content of the template.
     pub template: Template,
     /// Agent settings of its instances, if they have any.
-    pub told: Option<Told>,
+    pub told: Option<AgentSettings>,
     /// Types and subnets, cheapest first.
     pub overrides: Vec<Override>,
 }
@@ -260,7 +260,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn template(&self, variant: &Variant) -> Result<(Template, Option<Told>), PlanError> {
+    fn template(&self, variant: &Variant) -> Result<(Template, Option<AgentSettings>), PlanError> {
         let Self { request, grounds, status, own, .. } = self;
         let spec = &grounds.class.spec;
         let family = family_of(spec);

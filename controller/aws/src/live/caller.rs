@@ -9,7 +9,7 @@ use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
 use jiff::Timestamp;
 use muster_cloud::CloudError;
 
-use super::witness::{Ended, Witness};
+use super::call_observer::{CallObserver, Ended};
 use crate::budget::{Budgets, Family};
 use crate::refusal::{self, Meaning};
 
@@ -27,7 +27,7 @@ pub(super) struct Caller {
     pub(super) clock: Clock,
     /// Locked for a few instructions, never across an await.
     budgets: Mutex<Budgets>,
-    witness: OnceLock<Arc<dyn Witness>>,
+    witness: OnceLock<Arc<dyn CallObserver>>,
 }
 
 /// A failed call.
@@ -101,7 +101,7 @@ impl Caller {
     }
 
     /// Sets the witness of every attempt; only the first invocation has an effect.
-    pub(super) fn seen_by(&self, witness: Arc<dyn Witness>) {
+    pub(super) fn seen_by(&self, witness: Arc<dyn CallObserver>) {
         let _ = self.witness.set(witness);
     }
 

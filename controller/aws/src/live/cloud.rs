@@ -15,6 +15,7 @@ use muster_cloud::{
 };
 
 use super::batch::Batch;
+use super::call_observer::CallObserver;
 use super::caller::{Caller, Clock, Failure};
 use super::classes::{Classes, Known, Options};
 use super::connection::Connection;
@@ -22,12 +23,11 @@ use super::fleet;
 use super::instances::{self, Describe, Terminate, instance_id};
 use super::profile::Fresh;
 use super::templates::Templates;
-use super::witness::Witness;
 use crate::budget::Family;
 use crate::class::{ClassSettings, PlacementGroup};
 use crate::inventory::Inventory;
 use crate::launch::{
-    Addresses, Cluster, Controller, FleetAnswer, Grounds, Plan, PlannedTemplate, Taken, Told, outcome, plan,
+    Addresses, AgentSettings, Cluster, Controller, FleetAnswer, Grounds, Plan, PlannedTemplate, Taken, outcome, plan,
 };
 use crate::learned::Learned;
 use crate::nature;
@@ -94,7 +94,7 @@ impl Ec2Cloud {
     }
 
     /// Sets the witness of every later attempt of a call; only the first invocation has an effect.
-    pub fn seen_by(&self, witness: Arc<dyn Witness>) {
+    pub fn seen_by(&self, witness: Arc<dyn CallObserver>) {
         self.0.caller.seen_by(witness);
     }
 
@@ -455,7 +455,7 @@ impl Inner {
 /// out, and the agent has to report them. `is_found`: the instance may have been launched before the secret key was
 /// replaced.
 fn note_told<'p>(instance: &mut Instance, templates: impl IntoIterator<Item = &'p PlannedTemplate>, is_found: bool) {
-    let told: Vec<&Told> = templates.into_iter().filter_map(|one| one.told.as_ref()).collect();
+    let told: Vec<&AgentSettings> = templates.into_iter().filter_map(|one| one.told.as_ref()).collect();
     if told.is_empty() {
         return;
     }

@@ -18,6 +18,7 @@
 //! limit of CreateFleet: a burst of 50 and 5 per second, unless the account has a higher one.
 
 mod batch;
+mod call_observer;
 mod caller;
 mod classes;
 mod cloud;
@@ -36,11 +37,10 @@ mod templates;
 mod trial;
 mod types;
 mod upkeep;
-mod witness;
 
+pub use self::call_observer::{CallObserver, Ended, Pause};
 pub use self::caller::Clock;
 pub use self::classes::Options;
 pub use self::cloud::Ec2Cloud;
 pub use self::connection::{ConnectError, Connection, SdkConfig};
 pub use self::intervals::Intervals;
-pub use self::witness::{Ended, Pause, Witness};

@@ -136,7 +136,7 @@ impl std::fmt::Debug for Evidence {
 }
 
 /// Enrolment that passed the checks that need no request to AWS.
-struct Standing<'a> {
+struct PendingEnrolment<'a> {
     document: &'a Document,
     launch: &'a Launch,
     /// True if it must be recorded.
@@ -151,7 +151,7 @@ struct Standing<'a> {
 /// # Errors
 /// The node is refused, whatever AWS would answer.
 pub fn examine(case: &Case<'_>) -> Result<Question, Refusal> {
-    let Standing { document, request, .. } = stand(case)?;
+    let PendingEnrolment { document, request, .. } = stand(case)?;
     Ok(Question { instance: document.instance.clone(), request })
 }
 
@@ -160,7 +160,7 @@ pub fn examine(case: &Case<'_>) -> Result<Question, Refusal> {
 /// # Errors
 /// The node is refused.
 pub fn decide(case: &Case<'_>, answers: &Answers) -> Result<Admission, Refusal> {
-    let Standing { document, launch, is_new, is_again, uses_permission, request } = stand(case)?;
+    let PendingEnrolment { document, launch, is_new, is_again, uses_permission, request } = stand(case)?;
     let Policy { cluster, account, region, .. } = case.policy;
     if request.is_some() {
         judge_caller(case.policy, launch, &document.instance, answers.caller.as_ref())?;
@@ -183,7 +183,7 @@ pub fn decide(case: &Case<'_>, answers: &Answers) -> Result<Admission, Refusal> 
     })
 }
 
-fn stand<'a>(case: &Case<'a>) -> Result<Standing<'a>, Refusal> {
+fn stand<'a>(case: &Case<'a>) -> Result<PendingEnrolment<'a>, Refusal> {
     let Case { policy, key, given, evidence, now, .. } = *case;
     let given = given.filter(|given| given.key == key && Some(given.nonce) == evidence.nonce).ok_or(Refusal::Nonce)?;
     if now >= given.expires_at {
@@ -210,7 +210,7 @@ fn stand<'a>(case: &Case<'a>) -> Result<Standing<'a>, Refusal> {
             Some(proof.request(&policy.region, &policy.cluster, &given.nonce, &key, now)?)
         }
     };
-    Ok(Standing { document, launch, is_new, is_again, uses_permission, request })
+    Ok(PendingEnrolment { document, launch, is_new, is_again, uses_permission, request })
 }
 
 fn judge_document(policy: &Policy, document: &Document, now: Timestamp) -> Result<(), Refusal> {

@@ -13,8 +13,8 @@ use fixedbitset::FixedBitSet;
 
 use crate::compile::{Compiled, FREE, fits};
 use crate::model::{MinValuesPolicy, Options, Problem};
-use crate::pack::ground::Ground;
-use crate::pack::groups::{Group, Grouped, Reading};
+use crate::pack::groups::{Group, Grouped, PreferenceMode};
+use crate::pack::shape_index::ShapeIndex;
 use crate::pack::stock::Stock;
 use crate::solution::Solution;
 
@@ -31,7 +31,7 @@ pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoItera
     let options = &Options { min_values: MinValuesPolicy::BestEffort, ..*options };
     let compiled = Compiled::relaxed(problem, options);
     // Pods are taken one by one: a plan may also separate pods that construction treats as one unit.
-    let mut grouped = Grouped::new(&compiled, &Reading::PLAIN, false);
+    let mut grouped = Grouped::new(&compiled, &PreferenceMode::PLAIN, false);
     let mut on_new = FixedBitSet::with_capacity(problem.pods.len());
     pods.into_iter().for_each(|pod| on_new.insert(pod));
     // A pod that fits no offering is not on a new node: rules about how many may share a node do not count it.
@@ -47,14 +47,14 @@ pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoItera
     if stock.left == 0 {
         return 0.0;
     }
-    let ground = Ground::new(&compiled, &grouped, &stock, false);
-    let demands = ground.demands(&stock, stock.least_nodes(&grouped.rules.host));
+    let shape_index = ShapeIndex::new(&compiled, &grouped, &stock, false);
+    let demands = shape_index.demands(&stock, stock.least_nodes(&grouped.rules.host));
     // Dominated shapes are worth no more than the shapes that dominate them, so the undominated ones prove the bound.
-    let sources = ground.sources(ground.basic);
+    let sources = shape_index.sources(shape_index.basic);
     let duals = fluid::solve(&sources, &demands);
     let scale = fluid::valid_scale(&duals, &sources, demands.width);
     let fluid = if scale.is_finite() { scale * fluid::value(&duals, &demands) } else { 0.0 };
-    let fluid = (fluid - reservations_worth(&compiled, &ground, &duals, scale, demands.width)).max(0.0);
+    let fluid = (fluid - reservations_worth(&compiled, &shape_index, &duals, scale, demands.width)).max(0.0);
     let single = dearest_pod(&compiled, &grouped, &stock);
     // Free nodes were priced at `FREE`, and there are at most as many as pods.
     let free = compiled.shapes.iter().any(|shape| shape.cheapest <= FREE);
@@ -65,7 +65,7 @@ pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoItera
     }
     let rules = &grouped.rules.host;
     let rule = stock.tightest(rules).map(|(rule, _)| (rule, rules[rule as usize].limit));
-    let items = split::items(&stock, &ground.group_of, rule);
+    let items = split::items(&stock, &shape_index.group_of, rule);
     let split = split::solve(&sources, &items, split::Start::Fluid(&duals), demands.width);
     let values = split.values(&sources, &items, demands.width);
     let total: f64 = items.iter().zip(&values).map(|(item, value)| item.count * value).sum();
@@ -92,13 +92,13 @@ fn dearest_pod(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock) -> f64
 /// Returns the maximum value of pods on reserved nodes in excess of their price; this much need not be bought.
 fn reservations_worth(
     compiled: &Compiled<'_>,
-    ground: &Ground<'_>,
+    shape_index: &ShapeIndex<'_>,
     duals: &fluid::Duals,
     scale: f64,
     width: usize,
 ) -> f64 {
     let everything = {
-        let mut groups = FixedBitSet::with_capacity(ground.groups);
+        let mut groups = FixedBitSet::with_capacity(shape_index.groups);
         groups.insert_range(..);
         groups
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::estate::{Cause, Estate, NodeBudget, Share, Window};
+use super::input::{Cause, DisruptionInput, NodeBudget, Share, Window};
 
 /// Causes to which budgets apply.
 const VOLUNTARY: [Cause; 3] = [Cause::Empty, Cause::Underutilized, Cause::Drifted];
@@ -30,7 +30,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn new(estate: &Estate, now: Timestamp) -> Self {
+    pub(super) fn new(estate: &DisruptionInput, now: Timestamp) -> Self {
         let pools = estate.problem.pools.len();
         let (mut total, mut away) = (vec![0_u64; pools], vec![0_u64; pools]);
         for (node, member) in estate.problem.nodes.iter().zip(&estate.members) {
@@ -71,7 +71,7 @@ impl Ledger {
 
     /// Returns the first pod budget that does not allow evicting all its pods on a node in addition to the evictions of
     /// earlier commands. The first node that needs a budget is always allowed: its pods are evicted one by one.
-    pub(super) fn pods_left(&self, estate: &Estate, node: usize) -> Option<usize> {
+    pub(super) fn pods_left(&self, estate: &DisruptionInput, node: usize) -> Option<usize> {
         let over = |&(budget, count): &(usize, u32)| {
             let taken = self.evictions[budget];
             taken > 0 && taken.saturating_add(count) > estate.pod_budgets[budget].allowed
@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     /// Counts the evictions of a node.
-    pub(super) fn evict(&mut self, estate: &Estate, node: usize) {
+    pub(super) fn evict(&mut self, estate: &DisruptionInput, node: usize) {
         for (budget, count) in guarded(estate, node) {
             self.evictions[budget] = self.evictions[budget].saturating_add(count);
         }
@@ -94,17 +94,17 @@ impl Ledger {
 
 /// Returns the number of nodes that can still be disrupted by pool (its index) and cause: the budgets minus the
 /// unavailable nodes.
-pub fn allowed_disruptions(estate: &Estate, now: Timestamp) -> Vec<(usize, Cause, u64)> {
+pub fn allowed_disruptions(estate: &DisruptionInput, now: Timestamp) -> Vec<(usize, Cause, u64)> {
     let ledger = Ledger::new(estate, now);
     let pools = 0..estate.problem.pools.len();
     pools.flat_map(|pool| VOLUNTARY.map(|cause| (pool, cause, ledger.left(pool, cause)))).collect()
 }
 
 /// Returns the number of evictable pods of a node, by pod budget.
-fn guarded(estate: &Estate, node: usize) -> BTreeMap<usize, u32> {
+fn guarded(estate: &DisruptionInput, node: usize) -> BTreeMap<usize, u32> {
     let mut counts = BTreeMap::new();
-    let occupants = estate.members[node].iter().flat_map(|member| &member.occupants);
-    for budget in occupants.filter(|occupant| occupant.evictable).flat_map(|occupant| &occupant.budgets) {
+    let node_pods = estate.members[node].iter().flat_map(|member| &member.node_pods);
+    for budget in node_pods.filter(|node_pod| node_pod.evictable).flat_map(|node_pod| &node_pod.budgets) {
         *counts.entry(*budget).or_default() += 1;
     }
     counts

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::decision::{Block, Blocked};
-use super::estate::{Consolidation, Estate, Hold};
+use super::input::{Consolidation, DisruptionInput, Hold};
 use crate::labels;
 
 /// Labels that determine a node's price.
 const PRICE_LABELS: [&str; 3] = [labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE];
 
 /// Returns the reason in the node itself. `promised` is a pending pod that a plan places on it.
-pub(super) fn node_block(estate: &Estate, node: usize, promised: Option<&Arc<str>>) -> Option<Blocked> {
+pub(super) fn node_block(estate: &DisruptionInput, node: usize, promised: Option<&Arc<str>>) -> Option<Blocked> {
     let member = estate.members[node].as_ref()?;
     let about = &estate.problem.nodes[node];
     let block = |block, since, message| Some(Blocked { node, block, since, message });
@@ -37,41 +37,41 @@ pub(super) fn node_block(estate: &Estate, node: usize, promised: Option<&Arc<str
 }
 
 /// Returns the first of its pods that must not be evicted now.
-pub(super) fn pods_block(estate: &Estate, node: usize, now: Timestamp) -> Option<Blocked> {
+pub(super) fn pods_block(estate: &DisruptionInput, node: usize, now: Timestamp) -> Option<Blocked> {
     let member = estate.members[node].as_ref()?;
-    let pods = estate.problem.nodes[node].bound.iter().zip(&member.occupants);
-    let evicted: Vec<_> = pods.filter(|(_, occupant)| occupant.evictable).collect();
-    if let Some((pod, occupant)) = evicted.iter().find(|(_, occupant)| occupant.holds(now)) {
-        let until = match occupant.hold {
+    let pods = estate.problem.nodes[node].bound.iter().zip(&member.node_pods);
+    let evicted: Vec<_> = pods.filter(|(_, node_pod)| node_pod.evictable).collect();
+    if let Some((pod, node_pod)) = evicted.iter().find(|(_, node_pod)| node_pod.holds(now)) {
+        let until = match node_pod.hold {
             Some(Hold::Until(end)) => format!(" until {end}"),
             _ => String::new(),
         };
         let message = format!("pod `{}` has annotation `karpenter.sh/do-not-disrupt`{until}", pod.name);
-        return Some(Blocked { node, block: Block::PodDoNotDisrupt, since: occupant.started, message });
+        return Some(Blocked { node, block: Block::PodDoNotDisrupt, since: node_pod.started, message });
     }
-    let guarded = evicted.iter().find_map(|(pod, occupant)| match occupant.budgets.as_slice() {
+    let guarded = evicted.iter().find_map(|(pod, node_pod)| match node_pod.budgets.as_slice() {
         [] => None,
         [one] if estate.pod_budgets[*one].allowed > 0 => None,
         [one] => Some((
             pod,
-            occupant,
+            node_pod,
             format!("PodDisruptionBudget `{}` allows no eviction of", estate.pod_budgets[*one].name),
         )),
         several => {
             let names: Vec<String> = several.iter().map(|&one| format!("`{}`", estate.pod_budgets[one].name)).collect();
             let rule =
                 format!("PodDisruptionBudgets {} both select, and so forbid the eviction of,", names.join(" and "));
-            Some((pod, occupant, rule))
+            Some((pod, node_pod, rule))
         }
     });
-    let (pod, occupant, rule) = guarded?;
+    let (pod, node_pod, rule) = guarded?;
     let message = format!("{rule} pod `{}`", pod.name);
-    Some(Blocked { node, block: Block::PodDisruptionBudget, since: occupant.started, message })
+    Some(Blocked { node, block: Block::PodDisruptionBudget, since: node_pod.started, message })
 }
 
 /// Returns the reason not to consolidate an otherwise free node. `empty`: no pod would have to move.
 pub(super) fn consolidation_block(
-    estate: &Estate,
+    estate: &DisruptionInput,
     node: usize,
     now: Timestamp,
     empty: bool,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::decision::Decision;
-use super::estate::{Estate, Member, Occupant};
+use super::input::{DisruptionInput, Member, NodePod};
 use crate::labels::INSTANCE_TYPE;
 use crate::model::{BoundPod, Pod, Resource, Resources, draw};
 use crate::second_round::node_when_up;
@@ -13,29 +13,29 @@ use crate::solution::NewNode;
 
 /// Returns `estate` after all commands of `decision`: candidates removed, replacements initialized at `now`, pods moved
 /// to their planned nodes. Pods without a place are pending. New nodes never expire, since their claims decide when.
-pub fn carried_out(estate: &Estate, decision: &Decision, now: Timestamp) -> Estate {
+pub fn carried_out(estate: &DisruptionInput, decision: &Decision, now: Timestamp) -> DisruptionInput {
     let mut after = estate.clone();
     let mut gone = vec![false; estate.problem.nodes.len()];
-    let mut launches: Vec<(&NewNode, Vec<(BoundPod, Occupant)>)> = Vec::new();
+    let mut launches: Vec<(&NewNode, Vec<(BoundPod, NodePod)>)> = Vec::new();
     for command in &decision.commands {
-        let mut movers: Vec<(BoundPod, Occupant)> = Vec::new();
+        let mut movers: Vec<(BoundPod, NodePod)> = Vec::new();
         for &node in &command.candidates {
             gone[node] = true;
             leave_pool(&mut after, node);
-            let occupants = estate.members[node].iter().flat_map(|member| &member.occupants);
-            let pods = estate.problem.nodes[node].bound.iter().zip(occupants);
+            let node_pods = estate.members[node].iter().flat_map(|member| &member.node_pods);
+            let pods = estate.problem.nodes[node].bound.iter().zip(node_pods);
             movers.extend(pods.filter(|(_, it)| it.reschedulable).map(|(pod, it)| (pod.clone(), it.clone())));
         }
-        let take = |pods: &[usize]| -> Vec<(BoundPod, Occupant)> {
+        let take = |pods: &[usize]| -> Vec<(BoundPod, NodePod)> {
             let names = pods.iter().map(|&pod| &decision.pods[pod].name);
             let found = names.filter_map(|name| movers.iter().position(|(pod, _)| pod.name == *name));
             found.collect::<Vec<usize>>().into_iter().map(|at| movers[at].clone()).collect()
         };
         for (node, pods) in &command.existing {
-            for (pod, occupant) in take(pods) {
+            for (pod, node_pod) in take(pods) {
                 after.problem.nodes[*node].bound.push(pod);
                 if let Some(member) = &mut after.members[*node] {
-                    member.occupants.push(occupant);
+                    member.node_pods.push(node_pod);
                     member.last_pod_event = Some(now);
                 }
             }
@@ -64,15 +64,15 @@ pub fn carried_out(estate: &Estate, decision: &Decision, now: Timestamp) -> Esta
 
 /// Adds a launched node, initialized at `now`, with its pods. The problem's pods are those that the launch refers to.
 pub(crate) fn join(
-    estate: &mut Estate,
+    estate: &mut DisruptionInput,
     node: &NewNode,
-    pods: Vec<(BoundPod, Occupant)>,
+    pods: Vec<(BoundPod, NodePod)>,
     name: Arc<str>,
     now: Timestamp,
 ) {
     let problem = &mut estate.problem;
     let mut up = node_when_up(problem, node, name);
-    let (bound, occupants) = pods.into_iter().unzip();
+    let (bound, node_pods) = pods.into_iter().unzip();
     up.bound = bound;
     let pool = &mut problem.pools[node.pool];
     pool.usage.add(&problem.catalogues[pool.catalogue][node.instance_type].capacity);
@@ -89,20 +89,20 @@ pub(crate) fn join(
         expire_after: None,
         drain_is_bounded: false,
         interrupted: None,
-        ailment: None,
+        repair_condition: None,
         do_not_disrupt: false,
         nominated_by: None,
         launched_for: 0.0,
         keeps_until: None,
         is_replacement: true,
-        occupants,
+        node_pods,
     };
     problem.nodes.push(up);
     estate.members.push(Some(member));
 }
 
 /// Subtracts a node from the usage of its pool.
-fn leave_pool(estate: &mut Estate, node: usize) {
+fn leave_pool(estate: &mut DisruptionInput, node: usize) {
     let Some(pool) = estate.members[node].as_ref().and_then(|member| member.pool) else { return };
     let problem = &mut estate.problem;
     let kind = problem.nodes[node].labels.get(INSTANCE_TYPE);
@@ -117,27 +117,27 @@ fn one_node() -> Resources {
     [(Resource::new("nodes"), 1)].into_iter().collect()
 }
 
-/// Returns a cluster in which `solution`, a plan for the estate's pending pods, was executed; `occupant` returns the
+/// Returns a cluster in which `solution`, a plan for the estate's pending pods, was executed; `node_pod` returns the
 /// disruption properties of each pod.
 pub fn populated(
-    mut estate: Estate,
+    mut estate: DisruptionInput,
     solution: &crate::Solution,
     now: Timestamp,
-    mut occupant: impl FnMut(usize) -> Occupant,
-) -> Estate {
+    mut node_pod: impl FnMut(usize) -> NodePod,
+) -> DisruptionInput {
     let pending = estate.problem.pods.clone();
-    let mut settle = |pods: &[usize]| -> Vec<(BoundPod, Occupant)> {
+    let mut settle = |pods: &[usize]| -> Vec<(BoundPod, NodePod)> {
         let bound = |pod: usize| {
             let Pod { name, spec } = &pending[pod];
             BoundPod { name: Arc::clone(name), spec: *spec, counts: true, planned: false, daemon: false }
         };
-        pods.iter().map(|&pod| (bound(pod), occupant(pod))).collect()
+        pods.iter().map(|&pod| (bound(pod), node_pod(pod))).collect()
     };
     for (node, pods) in &solution.existing {
-        for (pod, occupant) in settle(pods) {
+        for (pod, node_pod) in settle(pods) {
             estate.problem.nodes[*node].bound.push(pod);
             if let Some(member) = &mut estate.members[*node] {
-                member.occupants.push(occupant);
+                member.node_pods.push(node_pod);
             }
         }
     }

@@ -6,7 +6,7 @@
 //! that do not depend on each other. Remaining nodes are tried one by one.
 
 use super::decision::{Block, Method};
-use super::estate::Cause;
+use super::input::Cause;
 use super::offer::Offer;
 use super::pass::Pass;
 use super::world::Trial;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::estate::Cause;
+use super::input::Cause;
 use crate::model::Pod;
 use crate::solution::{NewNode, Solution};
 

@@ -3,7 +3,7 @@
 
 use super::consolidate::MOST_TOGETHER;
 use super::decision::{Block, Method};
-use super::estate::{Cause, Member};
+use super::input::{Cause, Member};
 use super::pass::Pass;
 use super::world::Trial;
 use crate::model::PoolState;

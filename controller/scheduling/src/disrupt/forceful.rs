@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::consolidate::MOST_TOGETHER;
 use super::decision::{Block, Method};
-use super::estate::{Cause, Member};
+use super::input::{Cause, Member};
 use super::pass::Pass;
 use super::world::Trial;
 
@@ -142,7 +142,9 @@ impl Pass<'_> {
     fn broken(&mut self) -> Vec<usize> {
         let now = self.world.now;
         let ails = |member: &Member| {
-            member.ailment.as_ref().is_some_and(|ailment| now.duration_since(ailment.since) >= ailment.tolerated)
+            member.repair_condition.as_ref().is_some_and(|repair_condition| {
+                now.duration_since(repair_condition.since) >= repair_condition.tolerated
+            })
         };
         let members = self.members();
         let of_pool = |pool: &Arc<str>| {
@@ -157,7 +159,7 @@ impl Pass<'_> {
                 broken.push(*node);
                 continue;
             }
-            let condition = member.ailment.as_ref().map_or("", |ailment| &ailment.condition);
+            let condition = member.repair_condition.as_ref().map_or("", |repair_condition| &repair_condition.condition);
             let message = format!(
                 "it is to be repaired ({condition}), but {sick} of {all} nodes of NodePool `{}` are broken, and more than a fifth points to another cause",
                 member.pool_name

@@ -28,8 +28,8 @@ mod consolidate;
 mod decision;
 mod delivery;
 mod drift;
-mod estate;
 mod forceful;
+mod input;
 mod launch;
 mod moments;
 mod offer;
@@ -43,11 +43,11 @@ mod worth;
 pub use budgets::allowed_disruptions;
 pub use carried_out::{carried_out, populated};
 pub use decision::{Arrivals, Block, Blocked, Command, Decision, Method};
-pub use estate::{
-    Ailment, Cause, Consolidation, Drift, Estate, Hold, Interruption, Member, NodeBudget, Occupant, PodBudget, Policy,
-    Share, Window,
-};
 pub(crate) use forceful::LATE;
+pub use input::{
+    Cause, Consolidation, DisruptionInput, Drift, Hold, Interruption, Member, NodeBudget, NodePod, PodBudget, Policy,
+    RepairCondition, Share, Window,
+};
 pub use moments::{Moments, next_moments};
 pub use removal::{Removal, if_removed};
 pub use schedule::Schedule;
@@ -105,17 +105,27 @@ const PAYBACK: SignedDuration = SignedDuration::from_hours(1);
 ///
 /// Each trial respects the rules between pods that it can see. If the commands together break one, the pass is
 /// repeated, and each command must keep the rules together with all commands before it.
-pub fn decide(estate: &Estate, now: Timestamp, settings: &Settings) -> Decision {
+pub fn decide(estate: &DisruptionInput, now: Timestamp, settings: &Settings) -> Decision {
     decide_about(estate, now, settings, None)
 }
 
 /// Like [`decide`], but limits voluntary disruption to `nodes`, the choice of an earlier decision. Forceful disruption
 /// is not limited.
-pub fn decide_among(estate: &Estate, now: Timestamp, settings: &Settings, nodes: &BTreeSet<usize>) -> Decision {
+pub fn decide_among(
+    estate: &DisruptionInput,
+    now: Timestamp,
+    settings: &Settings,
+    nodes: &BTreeSet<usize>,
+) -> Decision {
     decide_about(estate, now, settings, Some(nodes))
 }
 
-fn decide_about(estate: &Estate, now: Timestamp, settings: &Settings, among: Option<&BTreeSet<usize>>) -> Decision {
+fn decide_about(
+    estate: &DisruptionInput,
+    now: Timestamp,
+    settings: &Settings,
+    among: Option<&BTreeSet<usize>>,
+) -> Decision {
     let decision = pass(estate, now, settings, among, false);
     let has_rules =
         |spec: &PodSpec| !spec.spread.is_empty() || !spec.affinity.is_empty() || !spec.anti_affinity.is_empty();
@@ -126,7 +136,7 @@ fn decide_about(estate: &Estate, now: Timestamp, settings: &Settings, among: Opt
 }
 
 fn pass<'a>(
-    estate: &'a Estate,
+    estate: &'a DisruptionInput,
     now: Timestamp,
     settings: &'a Settings,
     among: Option<&'a BTreeSet<usize>>,

@@ -4,8 +4,8 @@
 use jiff::Timestamp;
 
 use super::Settings;
-use super::estate::{Estate, Hold, Member, Policy, Window};
 use super::forceful::LATE;
+use super::input::{DisruptionInput, Hold, Member, Policy, Window};
 
 /// The next such times; `None` if there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Moments {
 /// Returns the first times after `now` at which a decision about `estate` may change although nothing in it has
 /// changed.
 #[must_use]
-pub fn next_moments(estate: &Estate, now: Timestamp, settings: &Settings) -> Moments {
+pub fn next_moments(estate: &DisruptionInput, now: Timestamp, settings: &Settings) -> Moments {
     let first = |moments: &mut dyn Iterator<Item = Timestamp>| moments.filter(|moment| *moment > now).min();
     let nodes = estate.problem.nodes.iter().zip(&estate.members).filter(|(node, _)| !node.deleting);
     let members = || nodes.clone().filter_map(|(_, member)| member.as_ref());
@@ -37,11 +37,12 @@ pub fn next_moments(estate: &Estate, now: Timestamp, settings: &Settings) -> Mom
 
 fn forceful(member: &Member, settings: &Settings) -> [Option<Timestamp>; 3] {
     let expires = member.expires();
-    let ailment = member.ailment.as_ref().filter(|_| settings.node_repair);
+    let repair_condition = member.repair_condition.as_ref().filter(|_| settings.node_repair);
     [
         expires,
         expires.and_then(|expires| expires.checked_add(LATE).ok()),
-        ailment.and_then(|ailment| ailment.since.checked_add(ailment.tolerated).ok()),
+        repair_condition
+            .and_then(|repair_condition| repair_condition.since.checked_add(repair_condition.tolerated).ok()),
     ]
 }
 
@@ -50,7 +51,7 @@ fn voluntary(member: &Member, policy: Option<&Policy>) -> impl Iterator<Item = T
         let since = member.last_pod_event.max(member.initialized)?;
         since.checked_add(after).ok()
     });
-    let held = member.occupants.iter().filter_map(|occupant| match occupant.hold {
+    let held = member.node_pods.iter().filter_map(|node_pod| match node_pod.hold {
         Some(Hold::Until(end)) => Some(end),
         Some(Hold::Always) | None => None,
     });
@@ -62,7 +63,7 @@ fn voluntary(member: &Member, policy: Option<&Policy>) -> impl Iterator<Item = T
 mod tests {
     use jiff::SignedDuration;
 
-    use super::super::estate::{Ailment, NodeBudget, Share};
+    use super::super::input::{NodeBudget, RepairCondition, Share};
     use super::super::schedule::Schedule;
     use super::*;
     use crate::model::{Labels, Node, Problem, Resources};
@@ -71,7 +72,7 @@ mod tests {
         "2026-11-24T12:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_mins(minutes)
     }
 
-    fn estate(change: impl FnOnce(&mut Member, &mut Policy)) -> Estate {
+    fn estate(change: impl FnOnce(&mut Member, &mut Policy)) -> DisruptionInput {
         let mut member = Member {
             pool_name: "general".into(),
             pool: Some(0),
@@ -84,13 +85,13 @@ mod tests {
             expire_after: None,
             drain_is_bounded: false,
             interrupted: None,
-            ailment: None,
+            repair_condition: None,
             do_not_disrupt: false,
             nominated_by: None,
             launched_for: 0.0,
             keeps_until: None,
             is_replacement: false,
-            occupants: Vec::new(),
+            node_pods: Vec::new(),
         };
         let mut policy = Policy::default();
         change(&mut member, &mut policy);
@@ -107,7 +108,7 @@ mod tests {
         };
         let mut problem = Problem::default();
         problem.nodes.push(node);
-        Estate { problem, members: vec![Some(member)], policies: vec![policy], pod_budgets: Vec::new() }
+        DisruptionInput { problem, members: vec![Some(member)], policies: vec![policy], pod_budgets: Vec::new() }
     }
 
     fn next(change: impl FnOnce(&mut Member, &mut Policy)) -> Moments {
@@ -133,8 +134,8 @@ mod tests {
         assert_eq!(next(|_, policy| policy.consolidate_after = Some(minutes(102))), voluntary_in(3));
         assert_eq!(next(|member, _| member.keeps_until = Some(at(7))), voluntary_in(7));
         assert_eq!(next(|_, policy| policy.rests_until = Some(at(7))), voluntary_in(7));
-        let sick = Ailment { condition: "Ready=False".into(), since: at(-1), tolerated: minutes(10) };
-        assert_eq!(next(|member, _| member.ailment = Some(sick)), forceful_in(9));
+        let sick = RepairCondition { condition: "Ready=False".into(), since: at(-1), tolerated: minutes(10) };
+        assert_eq!(next(|member, _| member.repair_condition = Some(sick)), forceful_in(9));
     }
 
     #[test]

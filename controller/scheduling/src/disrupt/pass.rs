@@ -9,7 +9,7 @@ use super::Settings;
 use super::budgets::Ledger;
 use super::candidates::{consolidation_block, node_block, pods_block};
 use super::decision::{Block, Blocked, Command, Decision, Method};
-use super::estate::{Cause, Estate, Member};
+use super::input::{Cause, DisruptionInput, Member};
 use super::world::{Trial, World};
 use crate::solution::{NewNode, Solution};
 use crate::validate::places_hold;
@@ -32,7 +32,7 @@ pub(super) struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     /// Creates a pass. `careful`: each command must keep the rules between pods, together with all commands before it.
-    pub(super) fn new(estate: &'a Estate, settings: &'a Settings, now: Timestamp, careful: bool) -> Self {
+    pub(super) fn new(estate: &'a DisruptionInput, settings: &'a Settings, now: Timestamp, careful: bool) -> Self {
         let world = World::new(estate, settings, now);
         let nodes = estate.problem.nodes.len();
         Self {
@@ -53,7 +53,7 @@ impl<'a> Pass<'a> {
         self.promised = self.world.settle_pending().into_iter().collect();
     }
 
-    pub(super) fn estate(&self) -> &'a Estate {
+    pub(super) fn estate(&self) -> &'a DisruptionInput {
         self.world.estate
     }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::Settings;
 use super::decision::{Command, Method};
-use super::estate::{Cause, Estate};
+use super::input::{Cause, DisruptionInput};
 use super::pass::Pass;
 use crate::explain::Explainer;
 use crate::model::{Pod, Problem};
@@ -22,7 +22,7 @@ pub struct Removal {
 }
 
 /// Predicts the effects of removing `node`; `None` if Muster did not launch it, or it is already being deleted.
-pub fn if_removed(estate: &Estate, now: Timestamp, settings: &Settings, node: usize) -> Option<Removal> {
+pub fn if_removed(estate: &DisruptionInput, now: Timestamp, settings: &Settings, node: usize) -> Option<Removal> {
     estate.members.get(node)?.as_ref()?;
     if estate.problem.nodes[node].deleting {
         return None;

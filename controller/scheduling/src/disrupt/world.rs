@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::Settings;
 use super::decision::{Arrivals, Command, Method};
-use super::estate::{Cause, Estate};
+use super::input::{Cause, DisruptionInput};
 use crate::labels;
 use crate::model::{BoundPod, Options, Packing, Pod, PreferencePolicy, Problem, Resource, Resources, draw};
 use crate::pack;
@@ -16,7 +16,7 @@ use crate::solution::{NewNode, Reason, Solution, Unschedulable};
 
 /// The cluster during a pass; see the module.
 pub(super) struct World<'a> {
-    pub(super) estate: &'a Estate,
+    pub(super) estate: &'a DisruptionInput,
     pub(super) settings: &'a Settings,
     pub(super) now: Timestamp,
     /// The estate's problem, changed by the accepted commands. Its pods are those of the current trial.
@@ -42,7 +42,7 @@ pub(super) struct Trial {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(estate: &'a Estate, settings: &'a Settings, now: Timestamp) -> Self {
+    pub(super) fn new(estate: &'a DisruptionInput, settings: &'a Settings, now: Timestamp) -> Self {
         let problem = estate.problem.clone();
         let prices = (0..problem.nodes.len()).map(|node| estate.price(node)).collect();
         let received = vec![0; problem.nodes.len()];
@@ -160,7 +160,7 @@ impl<'a> World<'a> {
         let first = self.moved.len();
         let number = |pods: &[usize]| -> Vec<usize> { pods.iter().map(|&pod| first + pod).collect() };
         let bare = trial.pods.iter().enumerate().filter(|(_, (node, at))| {
-            self.estate.members[*node].as_ref().is_some_and(|member| !member.occupants[*at].controlled)
+            self.estate.members[*node].as_ref().is_some_and(|member| !member.node_pods[*at].controlled)
         });
         Command {
             cause,
@@ -220,7 +220,7 @@ impl<'a> World<'a> {
     }
 }
 
-impl Estate {
+impl DisruptionInput {
     /// Returns the price of a managed node in USD per hour, from its labels: that of its type's offering with its zone,
     /// capacity type and reservation.
     pub fn price(&self, node: usize) -> Option<f64> {

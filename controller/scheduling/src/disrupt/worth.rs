@@ -1,14 +1,14 @@
 //! Value of nodes per dollar, priced by the resources that the candidates' pods use; and the comparison of a command's
 //! savings with the pods that it moves.
 
-use super::estate::{Consolidation, Estate};
+use super::input::{Consolidation, DisruptionInput};
 use super::world::World;
 use crate::bound::fluid;
 use crate::compile::Compiled;
 use crate::logarithm::ln;
 use crate::model::Resource;
-use crate::pack::ground::Ground;
-use crate::pack::groups::{Grouped, Reading};
+use crate::pack::groups::{Grouped, PreferenceMode};
+use crate::pack::shape_index::ShapeIndex;
 use crate::pack::stock::Stock;
 
 /// Relative difference in value per dollar below which nodes are compared by utilization.
@@ -49,12 +49,12 @@ fn moving_cost(world: &World<'_>, node: usize) -> f64 {
 fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
     let problem = &world.problem;
     let compiled = Compiled::new(problem, &world.settings.options);
-    let grouped = Grouped::new(&compiled, &Reading::PLAIN, false);
+    let grouped = Grouped::new(&compiled, &PreferenceMode::PLAIN, false);
     let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
-    let ground = Ground::new(&compiled, &grouped, &stock, false);
+    let shape_index = ShapeIndex::new(&compiled, &grouped, &stock, false);
     let width = compiled.columns.width();
-    let demands = ground.demands(&stock, 0.0);
-    let sources = ground.sources(ground.basic);
+    let demands = shape_index.demands(&stock, 0.0);
+    let sources = shape_index.sources(shape_index.basic);
     // If several groups price a resource, the highest price counts, as a node may run any of them.
     let mut unit = vec![0.0_f64; width];
     if !sources.is_empty() && stock.left > 0 {
@@ -77,9 +77,9 @@ fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
             room.subtract(&about.daemon_requests);
             let member = world.estate.members[node].as_ref();
             let mut used = crate::model::Resources::new();
-            for (bound, occupant) in about.bound.iter().zip(member.iter().flat_map(|member| &member.occupants)) {
+            for (bound, node_pod) in about.bound.iter().zip(member.iter().flat_map(|member| &member.node_pods)) {
                 let requests = &problem.specs[bound.spec].requests;
-                if occupant.reschedulable { used.add(requests) } else { room.subtract(requests) }
+                if node_pod.reschedulable { used.add(requests) } else { room.subtract(requests) }
             }
             if !priced {
                 // Nothing can be launched: compare by cpu.
@@ -119,6 +119,6 @@ pub(super) fn balanced(world: &World<'_>, nodes: &[usize], savings: f64) -> Resu
     Ok(())
 }
 
-fn disruption(estate: &Estate, nodes: &[usize]) -> f64 {
+fn disruption(estate: &DisruptionInput, nodes: &[usize]) -> f64 {
     nodes.iter().filter_map(|&node| estate.members[node].as_ref()).map(|member| member.moving_cost()).sum()
 }

@@ -13,7 +13,7 @@ use crate::model::{PodSpec, PoolState, Requirement, Requirements, SpreadConstrai
 use crate::solution::Reason;
 
 /// Result of a spread for the domains that the pod can reach.
-struct Reading {
+struct SpreadResult {
     /// Domains that the spread allows.
     valid: Vec<Arc<str>>,
     /// The minimum number of pods in a domain that counts.
@@ -49,7 +49,7 @@ impl Scope<'_, '_> {
     ) -> Result<(), Finding> {
         let key = labels::stable_name(&spread.topology_key);
         let reachable = self.reachable(key, requirements);
-        let Reading { valid, least, few } = self.read(spread, counts, &reachable);
+        let SpreadResult { valid, least, few } = self.read(spread, counts, &reachable);
         if !valid.is_empty() {
             self.commit(key, &valid, requirements);
             return Ok(());
@@ -77,7 +77,7 @@ impl Scope<'_, '_> {
         Err(finding)
     }
 
-    fn read(&self, spread: &SpreadConstraint, counts: &Counts, reachable: &BTreeSet<Arc<str>>) -> Reading {
+    fn read(&self, spread: &SpreadConstraint, counts: &Counts, reachable: &BTreeSet<Arc<str>>) -> SpreadResult {
         let key = labels::stable_name(&spread.topology_key);
         let supported = |domain: &&Arc<str>| {
             self.rules.wanted.iter().any(|wanted| wanted.get(key).is_none_or(|wanted| wanted.has(domain)))
@@ -88,7 +88,7 @@ impl Scope<'_, '_> {
         let least = if few || key == labels::HOSTNAME { 0 } else { least };
         let fits = |domain: &&Arc<str>| self.skew(spread, counts, domain, least) <= i64::from(spread.max_skew);
         let valid = reachable.iter().filter(fits).cloned().collect();
-        Reading { valid, least, few: few.then_some(supported.len()) }
+        SpreadResult { valid, least, few: few.then_some(supported.len()) }
     }
 
     fn skew(&self, spread: &SpreadConstraint, counts: &Counts, domain: &Arc<str>, least: u32) -> i64 {

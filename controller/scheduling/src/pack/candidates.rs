@@ -3,10 +3,10 @@
 
 use smallvec::SmallVec;
 
-use super::construct::Yard;
+use super::construct::Construction;
 use super::fill::{Content, FIRST, LATER, NEVER, TOPS_UP};
+use super::item_blocks::ItemBlocks;
 use super::pricing::Round;
-use super::shelf::Shelf;
 use crate::compile::fits;
 use crate::logarithm::ln;
 
@@ -28,7 +28,7 @@ pub(crate) struct Candidate {
 
 /// Candidates for opening nodes in one cell.
 pub(crate) struct View {
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: ItemBlocks,
     pub(crate) candidates: Vec<Candidate>,
     /// For each critical rule the lots of its owners, most valuable first.
     pub(crate) critical: Vec<Vec<(u32, u16)>>,
@@ -50,9 +50,9 @@ const AT_HOME: f64 = 0.98;
 
 /// Returns the expected value per dollar of a shape. Among equal values, shapes near the mean price of a node rank
 /// first.
-fn merit(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
-    let position = yard.ground.position[shape] as usize;
-    let price = yard.ground.compiled.shapes[shape].price[cell];
+fn merit(yard: &Construction<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
+    let position = yard.shape_index.position[shape] as usize;
+    let price = yard.shape_index.compiled.shapes[shape].price[cell];
     let mean = if round.nodes > 0.0 { round.total / round.nodes } else { price };
     let distance = ln(price / mean).abs();
     match &round.asks {
@@ -62,29 +62,29 @@ fn merit(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
 }
 
 /// Returns all cells, ordered by the best merit of their shapes, highest first. Used if no units are pinned to cells.
-pub(crate) fn cells_by_promise(yard: &Yard<'_>, round: &Round) -> Vec<usize> {
+pub(crate) fn cells_by_promise(yard: &Construction<'_>, round: &Round) -> Vec<usize> {
     let promise = |cell: usize| {
-        let merits = yard.ground.by_price[cell].iter().map(|&shape| {
-            let price = yard.ground.compiled.shapes[shape].price[cell];
-            let position = yard.ground.position[shape] as usize;
+        let merits = yard.shape_index.by_price[cell].iter().map(|&shape| {
+            let price = yard.shape_index.compiled.shapes[shape].price[cell];
+            let position = yard.shape_index.position[shape] as usize;
             match &round.asks {
-                Some(asks) => asks.split.shares[position] * yard.ground.compiled.shapes[shape].cheapest / price,
+                Some(asks) => asks.split.shares[position] * yard.shape_index.compiled.shapes[shape].cheapest / price,
                 None => merit(yard, round, shape, cell),
             }
         });
         merits.fold(f64::NEG_INFINITY, f64::max)
     };
     let mut cells: Vec<(f64, usize)> =
-        (0..yard.ground.compiled.cells.len()).map(|cell| (promise(cell), cell)).collect();
+        (0..yard.shape_index.compiled.cells.len()).map(|cell| (promise(cell), cell)).collect();
     cells.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     cells.into_iter().map(|(_, cell)| cell).collect()
 }
 
 /// Returns the candidates in a cell.
-pub(crate) fn view(yard: &Yard<'_>, round: &Round, cell: usize, exhaustive: bool) -> View {
-    let width = yard.ground.compiled.columns.width();
+pub(crate) fn view(yard: &Construction<'_>, round: &Round, cell: usize, exhaustive: bool) -> View {
+    let width = yard.shape_index.compiled.columns.width();
     let exhaustive = exhaustive || round.nodes <= LAST_NODES;
-    let shelf = Shelf::new(yard.stock, &yard.classes, cell, width);
+    let shelf = ItemBlocks::new(yard.stock, &yard.classes, cell, width);
     let shapes = chosen(yard, round, cell, exhaustive);
     let candidates = shapes.into_iter().map(|shape| candidate(yard, round, shape, cell)).collect();
     let critical = critical(yard, round, cell);
@@ -92,21 +92,21 @@ pub(crate) fn view(yard: &Yard<'_>, round: &Round, cell: usize, exhaustive: bool
 }
 
 /// Updates a view of an earlier round. The promises of its candidates stay valid because split prices do not change.
-pub(crate) fn refreshed(yard: &Yard<'_>, round: &Round, cell: usize, mut view: View) -> View {
+pub(crate) fn refreshed(yard: &Construction<'_>, round: &Round, cell: usize, mut view: View) -> View {
     if !view.stale {
         return view;
     }
     if !yard.unlimited || (round.nodes <= LAST_NODES && !view.exhaustive) {
         return self::view(yard, round, cell, view.exhaustive);
     }
-    view.shelf = Shelf::new(yard.stock, &yard.classes, cell, yard.ground.compiled.columns.width());
+    view.shelf = ItemBlocks::new(yard.stock, &yard.classes, cell, yard.shape_index.compiled.columns.width());
     view.critical = critical(yard, round, cell);
     view.stale = false;
     view
 }
 
 /// Returns for each critical rule the lots of its owners in `cell`, most valuable first.
-fn critical(yard: &Yard<'_>, round: &Round, cell: usize) -> Vec<Vec<(u32, u16)>> {
+fn critical(yard: &Construction<'_>, round: &Round, cell: usize) -> Vec<Vec<(u32, u16)>> {
     if round.critical.is_empty() {
         return Vec::new();
     }
@@ -122,7 +122,7 @@ fn critical(yard: &Yard<'_>, round: &Round, cell: usize) -> Vec<Vec<(u32, u16)>>
     round.critical.iter().map(|&rule| dearest_first(yard, round, lots(rule).collect())).collect()
 }
 
-fn dearest_first(yard: &Yard<'_>, round: &Round, mut lots: Vec<u32>) -> Vec<(u32, u16)> {
+fn dearest_first(yard: &Construction<'_>, round: &Round, mut lots: Vec<u32>) -> Vec<(u32, u16)> {
     let stock = &*yard.stock;
     let value = |lot: u32| round.values[stock.lots[lot as usize].kind as usize];
     let bulk = |lot: u32| {
@@ -139,13 +139,13 @@ fn dearest_first(yard: &Yard<'_>, round: &Round, mut lots: Vec<u32>) -> Vec<(u32
     lots.into_iter().map(|lot| (lot, yard.classes.of[stock.lots[lot as usize].kind as usize])).collect()
 }
 
-fn candidate(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> Candidate {
-    let ground = yard.ground;
-    let position = ground.position[shape] as usize;
-    let price = ground.compiled.shapes[shape].price[cell];
+fn candidate(yard: &Construction<'_>, round: &Round, shape: usize, cell: usize) -> Candidate {
+    let shape_index = yard.shape_index;
+    let position = shape_index.position[shape] as usize;
+    let price = shape_index.compiled.shapes[shape].price[cell];
     let (promise, weights) = match &round.asks {
         // Split prices favour the resource that runs out first, which changes as a node is filled.
-        Some(_) => (1.0_f64, vec![1.0; ground.compiled.columns.width()]),
+        Some(_) => (1.0_f64, vec![1.0; shape_index.compiled.columns.width()]),
         None => {
             let weights = round.weights.iter().map(|weight| weight.max(yard.settings.floor));
             (round.worth[position] / price, weights.collect())
@@ -153,8 +153,8 @@ fn candidate(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> Candi
     };
     // Capped by the value of everything left.
     let promise = promise.min((round.total + round.node) / price);
-    let promise = yard.settings.regard(promise, price, ground.cheapest(cell));
-    let width = ground.compiled.columns.width();
+    let promise = yard.settings.regard(promise, price, shape_index.cheapest(cell));
+    let width = shape_index.compiled.columns.width();
     let stage = |&kind: &u32| {
         let signature = yard.stock.kinds[kind as usize].signature as usize;
         if !yard.grouped.admits[signature][cell].contains(shape) {
@@ -164,8 +164,8 @@ fn candidate(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> Candi
             return TOPS_UP;
         }
         let Some(duals) = &round.duals else { return FIRST };
-        let group = ground.group_of[kind as usize];
-        let room = &ground.compiled.shapes[shape].room;
+        let group = shape_index.group_of[kind as usize];
+        let room = &shape_index.compiled.shapes[shape].room;
         let pays: f64 = duals.value(group, width, room) + duals.node;
         if pays >= AT_HOME * round.worth[position] { FIRST } else { LATER }
     };
@@ -178,10 +178,10 @@ fn candidate(yard: &Yard<'_>, round: &Round, shape: usize, cell: usize) -> Candi
     }
 }
 
-fn chosen(yard: &Yard<'_>, round: &Round, cell: usize, exhaustive: bool) -> Vec<usize> {
-    let ground = yard.ground;
-    let offered = ground.by_price[cell].iter().copied();
-    let offered = offered.filter(|&shape| yard.unlimited || yard.headroom.allows(ground.compiled, shape));
+fn chosen(yard: &Construction<'_>, round: &Round, cell: usize, exhaustive: bool) -> Vec<usize> {
+    let shape_index = yard.shape_index;
+    let offered = shape_index.by_price[cell].iter().copied();
+    let offered = offered.filter(|&shape| yard.unlimited || yard.headroom.allows(shape_index.compiled, shape));
     let mut ranked: Vec<(f64, usize)> = offered.map(|shape| (merit(yard, round, shape, cell), shape)).collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     if exhaustive {
@@ -200,14 +200,15 @@ fn chosen(yard: &Yard<'_>, round: &Round, cell: usize, exhaustive: bool) -> Vec<
             carrying.map(|&(_, shape)| shape).collect()
         }
     };
-    let holds =
-        |shape: usize, kind: u32| fits(&yard.stock.kinds[kind as usize].sizes, &ground.compiled.shapes[shape].room);
+    let holds = |shape: usize, kind: u32| {
+        fits(&yard.stock.kinds[kind as usize].sizes, &shape_index.compiled.shapes[shape].room)
+    };
     for kind in 0..yard.stock.kinds.len() as u32 {
         if yard.stock.left_of_kind[kind as usize] == 0 || yard.stock.lots_at(cell, kind).is_empty() {
             continue;
         }
-        let group = ground.group_of[kind as usize];
-        let covers = |shape: usize| ground.groups_of_shape[shape].contains(group) && holds(shape, kind);
+        let group = shape_index.group_of[kind as usize];
+        let covers = |shape: usize| shape_index.groups_of_shape[shape].contains(group) && holds(shape, kind);
         if !chosen.iter().any(|&shape| covers(shape)) {
             chosen.extend(ranked.iter().map(|&(_, shape)| shape).find(|&shape| covers(shape)));
         }

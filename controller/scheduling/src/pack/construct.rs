@@ -14,11 +14,11 @@ use std::collections::BinaryHeap;
 use super::candidates::{self, Candidate, View};
 use super::exact;
 use super::fill::{Content, Filler, Site, TOPS_UP};
-use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
-use super::pricing::{Regime, Round};
+use super::item_blocks::{Classes, ItemBlocks};
+use super::pricing::{PriceModel, Round};
 use super::recombine::Patterns;
-use super::shelf::{Classes, Shelf};
+use super::shape_index::{Headroom, ShapeIndex};
 use super::stock::Stock;
 use crate::compile::fits;
 
@@ -102,8 +102,8 @@ fn best_promise(candidates: &[Candidate]) -> Option<usize> {
 }
 
 /// State of one construction pass.
-pub(crate) struct Yard<'a> {
-    pub(crate) ground: &'a Ground<'a>,
+pub(crate) struct Construction<'a> {
+    pub(crate) shape_index: &'a ShapeIndex<'a>,
     pub(crate) grouped: &'a Grouped,
     pub(crate) stock: &'a mut Stock,
     pub(crate) headroom: &'a mut Headroom,
@@ -122,22 +122,22 @@ pub(crate) struct Yard<'a> {
 /// Opens nodes for all of `stock` that fits one. Returns `None` if a node showed, while the regime was unknown, that
 /// fluid prices mislead.
 pub(crate) fn construct(
-    ground: &Ground<'_>,
+    shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
     stock: &mut Stock,
     headroom: &mut Headroom,
     settings: Settings,
-    regime: Regime,
+    regime: PriceModel,
     seen: Option<&mut Patterns>,
 ) -> Option<Vec<Opened>> {
-    let unlimited = headroom.allows_any(ground.compiled, ground.basic, stock.left);
-    let tiers = ground.tier_of_kind.clone();
-    let mut yard = Yard {
-        ground,
+    let unlimited = headroom.allows_any(shape_index.compiled, shape_index.basic, stock.left);
+    let tiers = shape_index.tier_of_kind.clone();
+    let mut yard = Construction {
+        shape_index,
         grouped,
         headroom,
         settings,
-        classes: ground.classes(stock, &tiers),
+        classes: shape_index.classes(stock, &tiers),
         tiers,
         unlimited,
         filler: Filler::new(&grouped.rules.host, stock),
@@ -148,24 +148,24 @@ pub(crate) fn construct(
     yard.build(regime).then_some(yard.opened)
 }
 
-impl Yard<'_> {
+impl Construction<'_> {
     /// Opens all nodes. Returns false if a node shows that fluid prices mislead.
-    fn build(&mut self, mut regime: Regime) -> bool {
+    fn build(&mut self, mut regime: PriceModel) -> bool {
         let mut round: Option<Round> = None;
         let mut left_value = 0.0;
         let mut whole: Option<f64> = None;
-        let mut watching = matches!(regime, Regime::Unknown);
+        let mut watching = matches!(regime, PriceModel::Unknown);
         while self.stock.left > 0 {
             if round.as_ref().is_none_or(|round| left_value < REFRESH * round.total) {
                 self.stock.compact();
                 if !self.unlimited {
-                    self.tiers = self.ground.tiers(self.grouped, self.stock, self.headroom);
-                    self.classes = self.ground.classes(self.stock, &self.tiers);
+                    self.tiers = self.shape_index.tiers(self.grouped, self.stock, self.headroom);
+                    self.classes = self.shape_index.classes(self.stock, &self.tiers);
                 }
                 if round.is_some()
-                    && let Regime::Split(asks) = &regime
+                    && let PriceModel::Split(asks) = &regime
                     && asks.outdated(left_value)
-                    && let Some(again) = Regime::again(asks, self.ground, self.stock)
+                    && let Some(again) = PriceModel::again(asks, self.shape_index, self.stock)
                 {
                     regime = again;
                     round = None;
@@ -174,9 +174,9 @@ impl Yard<'_> {
                 left_value = fresh.total;
                 watching = watching && left_value >= WORTH_A_LOOK * *whole.get_or_insert(left_value);
                 round = Some(fresh);
-                if exact::applies(self.ground, self.stock, self.headroom) {
+                if exact::applies(self.shape_index, self.stock, self.headroom) {
                     let remainder = !self.opened.is_empty();
-                    self.opened.extend(exact::pack(self.ground, self.grouped, self.stock, remainder));
+                    self.opened.extend(exact::pack(self.shape_index, self.grouped, self.stock, remainder));
                     continue;
                 }
             }
@@ -246,17 +246,17 @@ impl Yard<'_> {
     fn fill(
         &mut self,
         round: &Round,
-        shelf: &mut Shelf,
+        shelf: &mut ItemBlocks,
         candidate: &mut Candidate,
         critical: &[Vec<(u32, u16)>],
         cell: usize,
     ) {
         candidate.promise = f64::NEG_INFINITY;
-        if !self.unlimited && !self.headroom.allows(self.ground.compiled, candidate.shape) {
+        if !self.unlimited && !self.headroom.allows(self.shape_index.compiled, candidate.shape) {
             return;
         }
         let site = Site {
-            room: &self.ground.compiled.shapes[candidate.shape].room,
+            room: &self.shape_index.compiled.shapes[candidate.shape].room,
             weights: &candidate.weights,
             cell,
             stages: &candidate.stages,
@@ -271,8 +271,8 @@ impl Yard<'_> {
         let value =
             |&(lot, count): &(u32, u32)| round.values[self.stock.lots[lot as usize].kind as usize] * f64::from(count);
         let worth = content.iter().map(value).sum::<f64>() + round.node;
-        let price = self.ground.compiled.shapes[shape].price[cell];
-        candidate.promise = self.settings.regard(worth / price, price, self.ground.cheapest(cell));
+        let price = self.shape_index.compiled.shapes[shape].price[cell];
+        candidate.promise = self.settings.regard(worth / price, price, self.shape_index.cheapest(cell));
         if let Some(seen) = &mut self.seen {
             seen.note(self.stock, shape, price, &content);
         }
@@ -282,8 +282,8 @@ impl Yard<'_> {
     /// Returns the cheapest shape of the same pool weight that holds the content.
     fn downsize(&self, at: (usize, usize), content: &Content) -> usize {
         let (shape, cell) = at;
-        let (ground, stock) = (self.ground, &*self.stock);
-        let mut sizes = vec![0_i32; ground.compiled.columns.width()];
+        let (shape_index, stock) = (self.shape_index, &*self.stock);
+        let mut sizes = vec![0_i32; shape_index.compiled.columns.width()];
         let mut signatures: Vec<u32> = Vec::new();
         for &(lot, count) in content {
             let kind = &stock.kinds[stock.lots[lot as usize].kind as usize];
@@ -292,15 +292,16 @@ impl Yard<'_> {
                 signatures.push(kind.signature);
             }
         }
-        let weight = ground.weight_of(shape);
-        let current = ground.compiled.shapes[shape].price[cell];
-        let cheaper =
-            ground.by_price[cell].iter().take_while(|&&other| ground.compiled.shapes[other].price[cell] < current);
+        let weight = shape_index.weight_of(shape);
+        let current = shape_index.compiled.shapes[shape].price[cell];
+        let cheaper = shape_index.by_price[cell]
+            .iter()
+            .take_while(|&&other| shape_index.compiled.shapes[other].price[cell] < current);
         let found = cheaper.copied().find(|&other| {
-            fits(&sizes, &ground.compiled.shapes[other].room)
-                && ground.weight_of(other) == weight
+            fits(&sizes, &shape_index.compiled.shapes[other].room)
+                && shape_index.weight_of(other) == weight
                 && signatures.iter().all(|&one| self.grouped.admits[one as usize][cell].contains(other))
-                && (self.unlimited || self.headroom.allows(ground.compiled, other))
+                && (self.unlimited || self.headroom.allows(shape_index.compiled, other))
         });
         found.unwrap_or(shape)
     }
@@ -308,10 +309,10 @@ impl Yard<'_> {
     /// Opens copies of the node while its lots and limits last. Returns the value placed.
     fn commit(&mut self, node: (usize, usize, &Content), round: &mut Round) -> f64 {
         let (shape, cell, content) = node;
-        let compiled = self.ground.compiled;
+        let compiled = self.shape_index.compiled;
         let stock = &mut *self.stock;
         // The cell was chosen for all units waiting there; this content may cost less in another cell.
-        let cell = self.ground.cheapest_cell(self.grouped, stock, (shape, cell), content);
+        let cell = self.shape_index.cheapest_cell(self.grouped, stock, (shape, cell), content);
         let lasts =
             content.iter().map(|&(lot, count)| stock.lots[lot as usize].left() / count as usize).min().unwrap_or(0);
         let times = lasts.min(self.headroom.times(compiled, shape)).max(1);
@@ -340,11 +341,11 @@ impl Yard<'_> {
 
     /// Returns true if the tier of some kind has changed since it was last computed.
     fn tiers_fell(&self) -> bool {
-        !self.unlimited && self.ground.tiers(self.grouped, self.stock, self.headroom) != self.tiers
+        !self.unlimited && self.shape_index.tiers(self.grouped, self.stock, self.headroom) != self.tiers
     }
 
     /// Returns true if nodes of `shape` may be opened for `kind`.
     pub(crate) fn opens(&self, shape: usize, kind: u32) -> bool {
-        self.tiers[kind as usize] != i32::MIN && self.tiers[kind as usize] <= self.ground.weight_of(shape)
+        self.tiers[kind as usize] != i32::MIN && self.tiers[kind as usize] <= self.shape_index.weight_of(shape)
     }
 }

@@ -3,13 +3,13 @@
 use rustc_hash::FxHashSet;
 
 use super::construct::{self, Opened, Settings};
-use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
-use super::pricing::Regime;
+use super::pricing::PriceModel;
 use super::recombine::{CHOICES, Choice, Patterns};
 use super::reserved::Reservations;
+use super::shape_index::{Headroom, ShapeIndex};
 use super::stock::Stock;
-use super::zones::Taste;
+use super::zones::ZonePolicy;
 use super::{Draft, exact, existing, patterns, terrain, zones};
 use crate::bound::fluid;
 use crate::compile::Compiled;
@@ -41,13 +41,13 @@ const PATTERN_UNITS: usize = 24;
 const GOOD_ENOUGH: f64 = 1.002;
 
 /// Returns the best draft for one reading, without the units `without`.
-pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>, taste: Taste) -> Draft {
+pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>, taste: ZonePolicy) -> Draft {
     drafting(compiled, grouped, without, taste, |drafting| drafting.best())
 }
 
 /// Returns drafts of a small plan besides the one that [`draft`] chooses: the cheapest draft before local search need
 /// not be the cheapest after it.
-pub(super) fn others(compiled: &Compiled<'_>, grouped: &Grouped, taste: Taste) -> Vec<Draft> {
+pub(super) fn others(compiled: &Compiled<'_>, grouped: &Grouped, taste: ZonePolicy) -> Vec<Draft> {
     drafting(compiled, grouped, &FxHashSet::default(), taste, |drafting| drafting.others())
 }
 
@@ -56,7 +56,7 @@ fn drafting<D>(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
     without: &FxHashSet<u32>,
-    taste: Taste,
+    taste: ZonePolicy,
     make: impl FnOnce(&Drafting<'_>) -> D,
 ) -> D {
     let standing = terrain::standing(compiled);
@@ -72,7 +72,7 @@ fn drafting<D>(
     make(&Drafting {
         compiled,
         grouped,
-        ground: &Ground::new(compiled, grouped, &stock, true),
+        shape_index: &ShapeIndex::new(compiled, grouped, &stock, true),
         stock: &stock,
         reservations: &Reservations::new(compiled),
         existing: existing.map(|(one, units)| (one.node, units)).collect(),
@@ -85,7 +85,7 @@ fn drafting<D>(
 struct Drafting<'a> {
     compiled: &'a Compiled<'a>,
     grouped: &'a Grouped,
-    ground: &'a Ground<'a>,
+    shape_index: &'a ShapeIndex<'a>,
     /// Units for new nodes.
     stock: &'a Stock,
     reservations: &'a Reservations,
@@ -93,7 +93,7 @@ struct Drafting<'a> {
     existing: Vec<(usize, Vec<u32>)>,
     /// Units excluded from placement.
     waiting: Vec<(u32, Option<Reason>)>,
-    /// True if another [`Taste`] might have assigned other domains.
+    /// True if another [`ZonePolicy`] might have assigned other domains.
     tasted: bool,
 }
 
@@ -118,18 +118,18 @@ impl<'a> Drafting<'a> {
 
     /// Returns the best draft that fills nodes one after the other.
     fn constructed(&self, begun: &Begun) -> Draft {
-        let optimal = exact::applies(self.ground, &begun.rest, &begun.headroom);
+        let optimal = exact::applies(self.shape_index, &begun.rest, &begun.headroom);
         let mut best: Option<Draft> = None;
-        let mut regime = Regime::Unknown;
+        let mut regime = PriceModel::Unknown;
         for settings in PORTFOLIO.iter().take(self.compiled.options.passes.max(1)) {
             let nodes = best.as_ref().map_or(0, |best| best.opened.len());
-            if nodes > SECOND_PASS_NODES * self.ground.groups || settings.lean > 0.0 && nodes > FEW_NODES {
+            if nodes > SECOND_PASS_NODES * self.shape_index.groups || settings.lean > 0.0 && nodes > FEW_NODES {
                 break;
             }
             let mut pass = begun.clone();
             if !self.construct(&mut pass, *settings, &regime, None) {
-                regime = Regime::sharper(self.ground, &begun.rest, &self.grouped.rules.host);
-                if matches!(regime, Regime::Split(_)) {
+                regime = PriceModel::sharper(self.shape_index, &begun.rest, &self.grouped.rules.host);
+                if matches!(regime, PriceModel::Split(_)) {
                     return self.best_by_splits(begun, *settings, &regime);
                 }
                 pass = begun.clone();
@@ -142,30 +142,30 @@ impl<'a> Drafting<'a> {
             if optimal {
                 break;
             }
-            regime = Regime::Fluid;
+            regime = PriceModel::Fluid;
         }
         best.unwrap_or_default()
     }
 
     /// Returns a draft made of patterns, if few shapes are on offer and the best draft so far is not known to be good.
     fn by_patterns(&self, begun: &Begun, known: &Draft) -> Option<Draft> {
-        let few = self.ground.basic.len() <= PATTERN_SHAPES && begun.rest.left >= PATTERN_UNITS;
+        let few = self.shape_index.basic.len() <= PATTERN_SHAPES && begun.rest.left >= PATTERN_UNITS;
         let limited = !known.left.is_empty() && begun.headroom.binds();
         if !few || limited || self.compiled.options.passes <= 1 || known.opened.is_empty() {
             return None;
         }
-        let demands = self.ground.demands(&begun.rest, begun.rest.least_nodes(&self.grouped.rules.host));
-        let duals = fluid::solve(&self.ground.sources(self.ground.basic), &demands);
+        let demands = self.shape_index.demands(&begun.rest, begun.rest.least_nodes(&self.grouped.rules.host));
+        let duals = fluid::solve(&self.shape_index.sources(self.shape_index.basic), &demands);
         let bought: f64 = known.opened.iter().filter(|node| node.reserved.is_none()).map(|node| node.price).sum();
         if bought <= GOOD_ENOUGH * fluid::value(&duals, &demands) {
             return None;
         }
         let mut pass = begun.clone();
         let (rest, headroom) = (&mut pass.rest, &mut pass.headroom);
-        pass.opened.extend(patterns::open(self.ground, self.grouped, rest, headroom, &known.opened)?);
+        pass.opened.extend(patterns::open(self.shape_index, self.grouped, rest, headroom, &known.opened)?);
         let tails = PORTFOLIO.iter().take(2).map(|settings| {
             let mut pass = pass.clone();
-            self.construct(&mut pass, *settings, &Regime::Fluid, None);
+            self.construct(&mut pass, *settings, &PriceModel::Fluid, None);
             self.end(pass)
         });
         tails.reduce(|best, other| if other.saves(&best, 0.0) { other } else { best })
@@ -174,25 +174,25 @@ impl<'a> Drafting<'a> {
     /// Returns one draft for each of the settings, and one for split prices.
     fn others(&self) -> Vec<Draft> {
         let begun = self.begin();
-        if exact::applies(self.ground, &begun.rest, &begun.headroom) {
+        if exact::applies(self.shape_index, &begun.rest, &begun.headroom) {
             return Vec::new();
         }
         let mut drafts = Vec::new();
-        if let Some(splits) = Regime::split(self.ground, &begun.rest, &self.grouped.rules.host) {
+        if let Some(splits) = PriceModel::split(self.shape_index, &begun.rest, &self.grouped.rules.host) {
             drafts.push(self.best_by_splits(&begun, PORTFOLIO[0], &splits));
         }
         for settings in PORTFOLIO {
             let mut pass = begun.clone();
-            self.construct(&mut pass, settings, &Regime::Fluid, None);
+            self.construct(&mut pass, settings, &PriceModel::Fluid, None);
             drafts.push(self.end(pass));
         }
         drafts
     }
 
     /// Returns the best draft with split prices, choosing again among the contents that were considered.
-    fn best_by_splits(&self, begun: &Begun, settings: Settings, regime: &Regime) -> Draft {
-        let unlimited = begun.headroom.allows_any(self.compiled, self.ground.basic, begun.rest.left);
-        let choice = unlimited.then(|| Choice::new(self.ground, self.grouped, &begun.rest)).flatten();
+    fn best_by_splits(&self, begun: &Begun, settings: Settings, regime: &PriceModel) -> Draft {
+        let unlimited = begun.headroom.allows_any(self.compiled, self.shape_index.basic, begun.rest.left);
+        let choice = unlimited.then(|| Choice::new(self.shape_index, self.grouped, &begun.rest)).flatten();
         let mut seen = Patterns::default();
         let mut pass = begun.clone();
         self.construct(&mut pass, settings, regime, choice.is_some().then_some(&mut seen));
@@ -217,14 +217,21 @@ impl<'a> Drafting<'a> {
             headroom: Headroom::new(self.compiled),
             opened: Vec::new(),
         };
-        begun.opened = begun.reservations.fill(self.ground, self.grouped, &mut begun.rest, &mut begun.headroom);
+        begun.opened = begun.reservations.fill(self.shape_index, self.grouped, &mut begun.rest, &mut begun.headroom);
         begun
     }
 
     /// Opens nodes for the rest. Returns false if fluid prices mislead.
-    fn construct(&self, begun: &mut Begun, settings: Settings, regime: &Regime, seen: Option<&mut Patterns>) -> bool {
+    fn construct(
+        &self,
+        begun: &mut Begun,
+        settings: Settings,
+        regime: &PriceModel,
+        seen: Option<&mut Patterns>,
+    ) -> bool {
         let (rest, headroom) = (&mut begun.rest, &mut begun.headroom);
-        let bought = construct::construct(self.ground, self.grouped, rest, headroom, settings, regime.clone(), seen);
+        let bought =
+            construct::construct(self.shape_index, self.grouped, rest, headroom, settings, regime.clone(), seen);
         let known = bought.is_some();
         begun.opened.extend(bought.unwrap_or_default());
         known

@@ -4,17 +4,17 @@
 //! price(T) + best(S∖T)`, 3ⁿ steps. Most batches in a running cluster are of this size.
 
 use super::construct::Opened;
-use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
+use super::shape_index::{Headroom, ShapeIndex};
 use super::stock::Stock;
 
 /// Maximum number of units: 3¹² steps take about a millisecond.
 const MOST_UNITS: usize = 12;
 
 /// Returns true if the remaining units are few enough, their pools have the same weight, and no pool has limits.
-pub(crate) fn applies(ground: &Ground<'_>, stock: &Stock, headroom: &Headroom) -> bool {
+pub(crate) fn applies(shape_index: &ShapeIndex<'_>, stock: &Stock, headroom: &Headroom) -> bool {
     let mut tiers =
-        stock.left_of_kind.iter().zip(&ground.tier_of_kind).filter(|&(&left, _)| left > 0).map(|(_, &tier)| tier);
+        stock.left_of_kind.iter().zip(&shape_index.tier_of_kind).filter(|&(&left, _)| left > 0).map(|(_, &tier)| tier);
     let Some(first) = tiers.next() else { return false };
     stock.left <= MOST_UNITS && !headroom.binds() && first != i32::MIN && tiers.all(|tier| tier == first)
 }
@@ -31,15 +31,15 @@ struct Entry {
 /// Packs all remaining units. Among equal prices it prefers more, smaller nodes, since the loss of one affects fewer
 /// pods. For a `remainder`, the rest of a plan that already has enough nodes to lose one, it prefers fewer nodes, since
 /// every node adds load on the cluster.
-pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock, remainder: bool) -> Vec<Opened> {
+pub(crate) fn pack(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &mut Stock, remainder: bool) -> Vec<Opened> {
     let mut lots: Vec<u32> = Vec::new();
     for (lot, one) in stock.lots.iter().enumerate() {
         lots.extend(std::iter::repeat_n(lot as u32, one.left()));
     }
     let count = lots.len();
-    let entries = entries(ground, grouped, stock, &lots);
+    let entries = entries(shape_index, grouped, stock, &lots);
     let full = (1_usize << count) - 1;
-    let width = ground.compiled.columns.width();
+    let width = shape_index.compiled.columns.width();
     let mut sums = vec![0_i32; (full + 1) * width];
     let mut cheapest: Vec<u32> = vec![0; full + 1];
     let none = entries.len() as u32;
@@ -64,7 +64,7 @@ pub(crate) fn pack(ground: &Ground<'_>, grouped: &Grouped, stock: &mut Stock, re
             set & !usize::from(entry.admits) == 0
                 && sizes
                     .iter()
-                    .zip(&ground.compiled.shapes[entry.shape].room)
+                    .zip(&shape_index.compiled.shapes[entry.shape].room)
                     .all(|(&size, &room)| size <= room || size == 0)
         });
         cheapest[set] = found.map_or(none, |offset| from + offset as u32);
@@ -124,12 +124,12 @@ fn best_parts(price: &[f64], target: usize, fewer: bool) -> Vec<u32> {
     choice
 }
 
-fn entries(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, lots: &[u32]) -> Vec<Entry> {
+fn entries(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &Stock, lots: &[u32]) -> Vec<Entry> {
     let same_mask = lots.iter().all(|&lot| stock.lots[lot as usize].mask == stock.lots[lots[0] as usize].mask);
     let mut entries = Vec::new();
-    let tier = ground.tier_of_kind[stock.lots[lots[0] as usize].kind as usize];
-    for &shape in ground.basic.iter().filter(|&&shape| ground.weight_of(shape) == tier) {
-        let one = &ground.compiled.shapes[shape];
+    let tier = shape_index.tier_of_kind[stock.lots[lots[0] as usize].kind as usize];
+    for &shape in shape_index.basic.iter().filter(|&&shape| shape_index.weight_of(shape) == tier) {
+        let one = &shape_index.compiled.shapes[shape];
         let mut cheapest: Option<Entry> = None;
         for (cell, &price) in one.price.iter().enumerate().filter(|(_, price)| price.is_finite()) {
             let mut admits = 0_u16;

@@ -4,9 +4,9 @@ use fixedbitset::FixedBitSet;
 
 use super::fill::{FIRST, Filler, NEVER, Site};
 use super::groups::Grouped;
-use super::shelf::{Classes, Shelf};
+use super::item_blocks::{Classes, ItemBlocks};
 use super::stock::Stock;
-use super::terrain::Standing;
+use super::terrain::ExistingNode;
 use crate::compile::Compiled;
 
 /// Fills the existing nodes. Returns the units placed on each, by position in `standing`.
@@ -14,7 +14,7 @@ pub(crate) fn fill(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
     stock: &mut Stock,
-    standing: &mut [Standing],
+    standing: &mut [ExistingNode],
     standing_admits: &[FixedBitSet],
 ) -> Vec<Vec<u32>> {
     let mut placed: Vec<Vec<u32>> = vec![Vec::new(); standing.len()];
@@ -22,7 +22,7 @@ pub(crate) fn fill(
     let width = compiled.columns.width();
     let weights = vec![1.0; width];
     let classes = Classes::new(stock, |kind| stock.kinds[kind as usize].signature);
-    let mut shelves: Vec<Option<Shelf>> = vec![None; compiled.cells.len()];
+    let mut shelves: Vec<Option<ItemBlocks>> = vec![None; compiled.cells.len()];
     for (position, one) in standing.iter_mut().enumerate() {
         if stock.left == 0 {
             break;
@@ -40,7 +40,7 @@ pub(crate) fn fill(
         };
         let stages: Vec<u8> = classes.example.iter().map(|kind| if admitted(kind) { FIRST } else { NEVER }).collect();
         let site = Site { room: &one.room, weights: &weights, cell: one.cell, stages: &stages, critical: &[] };
-        let shelf = shelves[one.cell].get_or_insert_with(|| Shelf::new(stock, &classes, one.cell, width));
+        let shelf = shelves[one.cell].get_or_insert_with(|| ItemBlocks::new(stock, &classes, one.cell, width));
         let content = filler.fill(stock, &site, shelf);
         for (lot, count) in content {
             let kind = stock.lots[lot as usize].kind as usize;

@@ -6,8 +6,8 @@
 
 use crate::compile::{HostRule, fits};
 
+use super::item_blocks::{ItemBlocks, LANES};
 use super::rulesets::Bars;
-use super::shelf::{LANES, Shelf};
 use super::stock::Stock;
 
 /// Node to fill, and the constraints on its content.
@@ -72,7 +72,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Returns content for `site` from `stock`, which is not changed. Kinds that are used up are removed from `shelf`.
-    pub(crate) fn fill(&mut self, stock: &Stock, site: &Site<'_>, shelf: &mut Shelf) -> Content {
+    pub(crate) fn fill(&mut self, stock: &Stock, site: &Site<'_>, shelf: &mut ItemBlocks) -> Content {
         self.room.clear();
         self.room.extend_from_slice(site.room);
         self.scale.clear();
@@ -169,7 +169,7 @@ impl<'a> Filler<'a> {
         self.used[lot as usize] += 1;
     }
 
-    fn place_stage(&mut self, stock: &Stock, site: &Site<'_>, shelf: &mut Shelf, stage: u8) {
+    fn place_stage(&mut self, stock: &Stock, site: &Site<'_>, shelf: &mut ItemBlocks, stage: u8) {
         while let Some((block, lane)) = self.best(site, shelf, stage) {
             let kind = shelf.kinds[block][lane];
             match self.next_lot(stock, site.cell, kind) {
@@ -186,7 +186,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Returns block and lane of the fitting kind with the largest gain, the first of equals.
-    fn best(&mut self, site: &Site<'_>, shelf: &Shelf, stage: u8) -> Option<(usize, usize)> {
+    fn best(&mut self, site: &Site<'_>, shelf: &ItemBlocks, stage: u8) -> Option<(usize, usize)> {
         let blocks = shelf.blocks();
         self.bounds.clear();
         self.bounds.extend(shelf.class.iter().zip(&self.alive).map(|(&class, &alive)| {
@@ -227,7 +227,7 @@ impl<'a> Filler<'a> {
         best.map(|(_, block, lane)| (block, lane))
     }
 
-    fn best_of(&self, shelf: &Shelf, block: usize) -> Option<(f32, usize, usize)> {
+    fn best_of(&self, shelf: &ItemBlocks, block: usize) -> Option<(f32, usize, usize)> {
         let mut gains = [0.0_f32; LANES];
         let sizes = &shelf.sizes[block * shelf.width..][..shelf.width];
         let floats = &shelf.floats[block * shelf.width..][..shelf.width];

@@ -15,10 +15,10 @@ use std::collections::BTreeSet;
 use fixedbitset::FixedBitSet;
 
 use super::construct::Opened;
-use super::groups::{EACH, Grouped, Reading};
+use super::groups::{EACH, Grouped, PreferenceMode};
 use super::headroom::Headroom;
 use super::reserved::Reservations;
-use super::terrain::{self, Standing};
+use super::terrain::{self, ExistingNode};
 use super::zones::{self, Counts};
 use super::{Draft, finish, groups};
 use crate::compile::{CPU, Compiled, Demand, MEMORY, Part, fits};
@@ -29,13 +29,13 @@ use crate::solution::{Reason, Solution};
 pub(super) fn plan(compiled: &Compiled<'_>) -> Solution {
     let respects = compiled.options.preferences == PreferencePolicy::Respect;
     let asks = respects && (groups::prefers_spread(compiled) || groups::prefers_hosts(compiled));
-    let asked = || Reading { spreads: groups::prefers_spread(compiled), hosts: EACH, ..Reading::PLAIN };
-    let first = if asks { asked() } else { Reading::PLAIN };
+    let asked = || PreferenceMode { spreads: groups::prefers_spread(compiled), hosts: EACH, ..PreferenceMode::PLAIN };
+    let first = if asks { asked() } else { PreferenceMode::PLAIN };
     let mut grouped = Grouped::new(compiled, &first, true);
     let unbounded = |grouped| Fitting::new(compiled, grouped, usize::MAX).run().unwrap_or_default();
     let mut draft = unbounded(&grouped);
     if asks && !draft.left.is_empty() {
-        let plain = Grouped::new(compiled, &Reading::PLAIN, true);
+        let plain = Grouped::new(compiled, &PreferenceMode::PLAIN, true);
         let other = unbounded(&plain);
         if other.pods_left(&plain) < draft.pods_left(&grouped) {
             (grouped, draft) = (plain, other);
@@ -85,7 +85,7 @@ struct Narrowed {
 struct Fitting<'a> {
     compiled: &'a Compiled<'a>,
     grouped: &'a Grouped,
-    standing: Vec<Standing>,
+    standing: Vec<ExistingNode>,
     standing_admits: Vec<FixedBitSet>,
     /// Content by position in `standing`.
     on_standing: Vec<Content>,
@@ -135,7 +135,7 @@ impl<'a> Fitting<'a> {
         let standing = terrain::standing(compiled);
         let standing_admits = terrain::standing_admits(compiled, &standing);
         let (width, rules) = (compiled.columns.width(), grouped.rules.host.len());
-        let preloaded = |one: &Standing| {
+        let preloaded = |one: &ExistingNode| {
             let mut content = Content::new(width, rules);
             for bound in &compiled.problem.nodes[one.node].bound {
                 let (owns, targets) = grouped.bound_on_host(bound);

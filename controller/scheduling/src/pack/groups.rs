@@ -52,7 +52,7 @@ pub(crate) struct Grouped {
 
 /// Treatment of preferred terms in a pass.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Reading {
+pub(crate) struct PreferenceMode {
     /// True if `ScheduleAnyway` spreads over domains are honoured.
     pub(crate) spreads: bool,
     /// Limit for preferred anti-affinity on hostnames: a node holds at most `⌈replicas / hosts⌉` of a workload. 0
@@ -65,14 +65,14 @@ pub(crate) struct Reading {
     pub(crate) skews: u32,
 }
 
-impl Reading {
+impl PreferenceMode {
     /// Ignores all preferred terms.
     pub(crate) const PLAIN: Self = Self { spreads: false, hosts: 0, skews: 0 };
 }
 
 impl Grouped {
     /// Groups the pending pods. With `glued`, pods that must share a node become one unit.
-    pub(crate) fn new(compiled: &Compiled<'_>, reading: &Reading, glued: bool) -> Self {
+    pub(crate) fn new(compiled: &Compiled<'_>, reading: &PreferenceMode, glued: bool) -> Self {
         let problem = compiled.problem;
         let softness = Softness { spreads: reading.spreads.then_some(&compiled.topology_keys.preferred) };
         let mut rules = Rules::default();
@@ -243,7 +243,7 @@ impl Grouped {
     }
 }
 
-/// Value of [`Reading::hosts`] that treats preferences about hosts as required.
+/// Value of [`PreferenceMode::hosts`] that treats preferences about hosts as required.
 pub(crate) const EACH: u32 = u32::MAX;
 
 /// Returns true if some pending pod prefers to run on other hosts than the rest of its workload.

@@ -5,7 +5,7 @@
 //! valid.
 
 use super::groups::Grouped;
-use super::zones::Taste;
+use super::zones::ZonePolicy;
 use super::{Draft, finish, plan_at_once, terrain};
 use crate::compile::{Compiled, Shape, fits};
 use crate::model::{Problem, Resources};
@@ -76,7 +76,7 @@ pub(crate) fn by_priority(compiled: &Compiled<'_>, grouped: &Grouped, solution: 
     let units = grouped.groups.iter().flat_map(|group| &group.units);
     let lower = |unit: &&u32| grouped.pods(unit).iter().all(|&pod| priority(pod as usize) < classes[0]);
     let without = units.filter(lower).copied().collect();
-    let mut draft = super::draft(compiled, grouped, &without, Taste::Cheapest);
+    let mut draft = super::draft(compiled, grouped, &without, ZonePolicy::Cheapest);
     draft.settle(compiled, grouped);
     let mut staged = finish::write(compiled, grouped, &mut draft);
     let last = classes.len() - 1;

@@ -25,9 +25,9 @@ mod fill;
 mod finish;
 mod first_fit;
 mod glue;
-pub(crate) mod ground;
 pub(crate) mod groups;
 mod headroom;
+mod item_blocks;
 mod leftovers;
 mod local_search;
 mod patterns;
@@ -38,8 +38,8 @@ mod reserved;
 mod rulesets;
 mod scarce;
 mod search;
+pub(crate) mod shape_index;
 mod shares;
-mod shelf;
 pub(crate) mod stock;
 mod terrain;
 pub(crate) mod zones;
@@ -55,13 +55,13 @@ use crate::solution::{Reason, Solution, Unschedulable};
 
 use construct::Opened;
 use drafts::draft;
-use ground::{Ground, Headroom};
-use groups::{EACH, Grouped, Reading};
+use groups::{EACH, Grouped, PreferenceMode};
 use local_search::Effort;
 use reserved::Reservations;
+use shape_index::{Headroom, ShapeIndex};
 pub(crate) use shares::Costly;
 use stock::Stock;
-use zones::Taste;
+use zones::ZonePolicy;
 
 /// Plan before it is written as a [`Solution`].
 #[derive(Clone, Default)]
@@ -71,7 +71,7 @@ pub(crate) struct Draft {
     pub(crate) existing: Vec<(usize, Vec<u32>)>,
     /// Unplaced units, with the kind of rule that prevented placement if known.
     pub(crate) left: Vec<(u32, Option<Reason>)>,
-    /// True if another [`Taste`] might have assigned other domains.
+    /// True if another [`ZonePolicy`] might have assigned other domains.
     pub(crate) tasted: bool,
 }
 
@@ -168,7 +168,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
 }
 
 fn packed(compiled: &Compiled<'_>) -> Solution {
-    let (grouped, mut draft) = decide(compiled, Taste::Cheapest, true);
+    let (grouped, mut draft) = decide(compiled, ZonePolicy::Cheapest, true);
     let solution = finish::write(compiled, &grouped, &mut draft);
     if solution.unschedulable.is_empty() { solution } else { scarce::place(compiled, grouped, draft, solution) }
 }
@@ -184,9 +184,9 @@ fn plan_at_once(problem: &Problem, options: &Options) -> Solution {
     if options.packing == Packing::FirstFit {
         return first_fit::plan(&compiled);
     }
-    let (mut grouped, mut draft) = decide(&compiled, Taste::Cheapest, false);
+    let (mut grouped, mut draft) = decide(&compiled, ZonePolicy::Cheapest, false);
     if draft.tasted && !draft.left.is_empty() {
-        let (others, other) = decide(&compiled, Taste::Emptiest, false);
+        let (others, other) = decide(&compiled, ZonePolicy::Emptiest, false);
         if other.pods_left(&others) < draft.pods_left(&grouped) {
             (grouped, draft) = (others, other);
         }
@@ -196,10 +196,11 @@ fn plan_at_once(problem: &Problem, options: &Options) -> Solution {
 
 /// Returns the best draft. With `compares`, drafts with and without preferred terms are compared by unplaced pods and
 /// price.
-fn decide(compiled: &Compiled<'_>, taste: Taste, compares: bool) -> (Grouped, Draft) {
+fn decide(compiled: &Compiled<'_>, taste: ZonePolicy, compares: bool) -> (Grouped, Draft) {
     let respects = compiled.options.preferences == PreferencePolicy::Respect;
     let hosts = if respects && groups::prefers_hosts(compiled) { REPLICA_HOSTS } else { 0 };
-    let first = Reading { spreads: respects && groups::prefers_spread(compiled), hosts, ..Reading::PLAIN };
+    let first =
+        PreferenceMode { spreads: respects && groups::prefers_spread(compiled), hosts, ..PreferenceMode::PLAIN };
     let effort = if compares { Effort::FULL } else { Effort::LITTLE };
     let (mut grouped, mut best) = read(compiled, &first, taste, effort);
     if !compares {
@@ -207,17 +208,17 @@ fn decide(compiled: &Compiled<'_>, taste: Taste, compares: bool) -> (Grouped, Dr
     }
     let mut reading = first.clone();
     if first.spreads && (best.opened.len() <= COMPARED_NODES || terrain::prices_differ_by_zone(compiled)) {
-        let unspread = Reading { spreads: false, ..first.clone() };
+        let unspread = PreferenceMode { spreads: false, ..first.clone() };
         let (plain, other) = read(compiled, &unspread, taste, effort);
         if (other.pods_left(&plain), other.price() * ALIKE) < (best.pods_left(&grouped), best.price()) {
             (grouped, best, reading) = (plain, other, unspread);
         }
     }
     // Preferred terms must not keep a pod pending.
-    if first != Reading::PLAIN && !best.left.is_empty() {
-        let (plain, other) = read(compiled, &Reading::PLAIN, taste, effort);
+    if first != PreferenceMode::PLAIN && !best.left.is_empty() {
+        let (plain, other) = read(compiled, &PreferenceMode::PLAIN, taste, effort);
         if other.pods_left(&plain) < best.pods_left(&grouped) {
-            (grouped, best, reading) = (plain, other, Reading::PLAIN);
+            (grouped, best, reading) = (plain, other, PreferenceMode::PLAIN);
         }
     }
     apart(compiled, &reading, taste, (&grouped, &best)).unwrap_or((grouped, best))
@@ -227,8 +228,8 @@ fn decide(compiled: &Compiled<'_>, taste: Taste, compares: bool) -> (Grouped, Dr
 /// else to ⌈replicas / new nodes of `known`⌉. `None` if neither limit is affordable.
 fn apart(
     compiled: &Compiled<'_>,
-    reading: &Reading,
-    taste: Taste,
+    reading: &PreferenceMode,
+    taste: ZonePolicy,
     (grouped, known): (&Grouped, &Draft),
 ) -> Option<(Grouped, Draft)> {
     if !compiled.options.tells_nodes || known.opened.is_empty() || !groups::has_skews(compiled) {
@@ -236,13 +237,13 @@ fn apart(
     }
     let (left, price) = (known.pods_left(grouped), TELLING * known.price());
     let found = [EACH, known.opened.len() as u32].into_iter().map(|skews| {
-        let reading = Reading { skews, ..reading.clone() };
+        let reading = PreferenceMode { skews, ..reading.clone() };
         read(compiled, &reading, taste, Effort::FULL)
     });
     found.into_iter().find(|(grouped, draft)| draft.pods_left(grouped) <= left && draft.price() <= price)
 }
 
-fn read(compiled: &Compiled<'_>, reading: &Reading, taste: Taste, effort: Effort) -> (Grouped, Draft) {
+fn read(compiled: &Compiled<'_>, reading: &PreferenceMode, taste: ZonePolicy, effort: Effort) -> (Grouped, Draft) {
     let grouped = Grouped::new(compiled, reading, true);
     let draft = settled(compiled, &grouped, taste);
     let draft = improved(compiled, &grouped, draft, taste, effort);
@@ -255,7 +256,7 @@ fn read(compiled: &Compiled<'_>, reading: &Reading, taste: Taste, effort: Effort
 }
 
 /// Returns the cheapest of `known` and other drafts of a small plan, each improved by local search.
-fn improved(compiled: &Compiled<'_>, grouped: &Grouped, known: Draft, taste: Taste, effort: Effort) -> Draft {
+fn improved(compiled: &Compiled<'_>, grouped: &Grouped, known: Draft, taste: ZonePolicy, effort: Effort) -> Draft {
     // Pools with `minValues` are not planned by price alone.
     let strict = compiled.options.min_values == MinValuesPolicy::Strict;
     let choosy = strict && compiled.problem.pools.iter().any(|pool| !flexible::asked(pool).is_empty());
@@ -307,7 +308,7 @@ fn explain_left(problem: &Problem, options: &Options, solution: &mut Solution, c
 /// Searches all placements of a few pods, placed individually instead of glued, for a better draft than `known`.
 fn search_small(
     compiled: &Compiled<'_>,
-    reading: &Reading,
+    reading: &PreferenceMode,
     glued: &Grouped,
     known: &Draft,
 ) -> Option<(Grouped, Draft)> {
@@ -327,11 +328,11 @@ fn search_small(
     let dimension = |rule: &DomainRule| compiled.cells.dimension(&rule.key);
     let dimension_of: Vec<Option<usize>> = grouped.rules.domain.iter().map(dimension).collect();
     let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
-    let ground = Ground::new(compiled, &grouped, &stock, true);
-    let scene = search::Scene {
+    let shape_index = ShapeIndex::new(compiled, &grouped, &stock, true);
+    let scene = search::SearchInput {
         compiled,
         grouped: &grouped,
-        ground: &ground,
+        shape_index: &shape_index,
         standing: &standing,
         standing_admits: &standing_admits,
         counting: &counting,
@@ -347,7 +348,7 @@ const SETTLING_ROUNDS: usize = 3;
 
 /// Returns a draft in which no pod depends on an unplaced one. If domains were assigned to pods that then found no node
 /// (mostly because of limits), domains are assigned again without those pods.
-fn settled(compiled: &Compiled<'_>, grouped: &Grouped, taste: Taste) -> Draft {
+fn settled(compiled: &Compiled<'_>, grouped: &Grouped, taste: ZonePolicy) -> Draft {
     let mut without: FxHashSet<u32> = FxHashSet::default();
     let mut best = draft(compiled, grouped, &without, taste);
     if grouped.rules.domain.is_empty() {

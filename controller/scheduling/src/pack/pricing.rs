@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use super::candidates::View;
-use super::construct::Yard;
-use super::ground::Ground;
+use super::construct::Construction;
+use super::shape_index::ShapeIndex;
 use super::stock::Stock;
 use crate::bound::fluid;
 use crate::bound::split::{self, Split, Start};
@@ -12,7 +12,7 @@ use crate::compile::HostRule;
 
 /// Price system that gives pods their values.
 #[derive(Debug, Clone)]
-pub(crate) enum Regime {
+pub(crate) enum PriceModel {
     /// Fluid prices, until a node shows that they mislead.
     Unknown,
     Fluid,
@@ -24,7 +24,7 @@ pub(crate) enum Regime {
 #[derive(Debug)]
 pub(crate) struct Asks {
     values: Vec<f64>,
-    /// Split of the prices of the shapes `ground.basic`.
+    /// Split of the prices of the shapes `shape_index.basic`.
     pub(crate) split: Split,
     /// Mean price of a node, in USD per hour.
     mean: f64,
@@ -45,35 +45,35 @@ const SHARPER: f64 = 1.02;
 /// Fraction of the last total value below which split prices are computed again.
 const OUTDATED: f64 = 0.85;
 
-impl Regime {
+impl PriceModel {
     /// Returns split prices if their bound for `stock` is sharper than the fluid one, else fluid prices.
-    pub(crate) fn sharper(ground: &Ground<'_>, stock: &Stock, rules: &[HostRule]) -> Self {
-        let sources = ground.sources(ground.basic);
-        let demands = ground.demands(stock, stock.least_nodes(rules));
+    pub(crate) fn sharper(shape_index: &ShapeIndex<'_>, stock: &Stock, rules: &[HostRule]) -> Self {
+        let sources = shape_index.sources(shape_index.basic);
+        let demands = shape_index.demands(stock, stock.least_nodes(rules));
         let duals = fluid::solve(&sources, &demands);
-        match asks(ground, stock, Start::Fluid(&duals)) {
+        match asks(shape_index, stock, Start::Fluid(&duals)) {
             Some(asks) if asks.total > SHARPER * fluid::value(&duals, &demands) => Self::Split(Rc::new(asks)),
             _ => Self::Fluid,
         }
     }
 
     /// Returns split prices, however sharp the fluid bound is; `None` if the split has no nodes.
-    pub(crate) fn split(ground: &Ground<'_>, stock: &Stock, rules: &[HostRule]) -> Option<Self> {
-        let demands = ground.demands(stock, stock.least_nodes(rules));
-        let duals = fluid::solve(&ground.sources(ground.basic), &demands);
-        asks(ground, stock, Start::Fluid(&duals)).map(|asks| Self::Split(Rc::new(asks)))
+    pub(crate) fn split(shape_index: &ShapeIndex<'_>, stock: &Stock, rules: &[HostRule]) -> Option<Self> {
+        let demands = shape_index.demands(stock, stock.least_nodes(rules));
+        let duals = fluid::solve(&shape_index.sources(shape_index.basic), &demands);
+        asks(shape_index, stock, Start::Fluid(&duals)).map(|asks| Self::Split(Rc::new(asks)))
     }
 
     /// Returns split prices of the remaining units, starting from the `known` ones of a larger stock.
-    pub(crate) fn again(known: &Asks, ground: &Ground<'_>, stock: &Stock) -> Option<Self> {
-        asks(ground, stock, Start::Near(&known.split)).map(|asks| Self::Split(Rc::new(asks)))
+    pub(crate) fn again(known: &Asks, shape_index: &ShapeIndex<'_>, stock: &Stock) -> Option<Self> {
+        asks(shape_index, stock, Start::Near(&known.split)).map(|asks| Self::Split(Rc::new(asks)))
     }
 }
 
-fn asks(ground: &Ground<'_>, stock: &Stock, start: Start<'_>) -> Option<Asks> {
-    let width = ground.compiled.columns.width();
-    let sources = ground.sources(ground.basic);
-    let items = split::items(stock, &ground.group_of, None);
+fn asks(shape_index: &ShapeIndex<'_>, stock: &Stock, start: Start<'_>) -> Option<Asks> {
+    let width = shape_index.compiled.columns.width();
+    let sources = shape_index.sources(shape_index.basic);
+    let items = split::items(stock, &shape_index.group_of, None);
     let split = split::solve(&sources, &items, start, width);
     let values = split.values(&sources, &items, width);
     let nodes: f64 = split.shares.iter().zip(&sources).map(|(share, source)| share / source.price).sum();
@@ -93,9 +93,9 @@ pub(crate) struct Round {
     pub(crate) nodes: f64,
     /// Share of each column in the value of all remaining units.
     pub(crate) weights: Vec<f32>,
-    /// Maximum value of the room of a shape, by position in `ground.basic`.
+    /// Maximum value of the room of a shape, by position in `shape_index.basic`.
     pub(crate) worth: Vec<f64>,
-    /// True if the shape is in the fluid optimum, by position in `ground.basic`.
+    /// True if the shape is in the fluid optimum, by position in `shape_index.basic`.
     pub(crate) used: Vec<bool>,
     /// Fluid prices, unless split prices hold.
     pub(crate) duals: Option<fluid::Duals>,
@@ -112,14 +112,14 @@ pub(crate) struct Round {
 
 impl Round {
     /// Prices the remaining units. Returns `None` if no node can be opened for any of them.
-    pub(crate) fn new(yard: &Yard<'_>, regime: &Regime, previous: Option<Self>) -> Option<Self> {
-        let (ground, stock) = (yard.ground, &*yard.stock);
+    pub(crate) fn new(yard: &Construction<'_>, regime: &PriceModel, previous: Option<Self>) -> Option<Self> {
+        let (shape_index, stock) = (yard.shape_index, &*yard.stock);
         let open = |kind: usize| stock.left_of_kind[kind] > 0 && yard.tiers[kind] != i32::MIN;
         if !(0..stock.kinds.len()).any(open) {
             return None;
         }
         let least = stock.least_nodes(&yard.grouped.rules.host);
-        let cells = ground.compiled.cells.len();
+        let cells = shape_index.compiled.cells.len();
         let mut round = Self {
             values: Vec::new(),
             node: 0.0,
@@ -137,22 +137,22 @@ impl Round {
         };
         round.views.resize_with(cells, || None);
         match regime {
-            Regime::Split(asks) => {
+            PriceModel::Split(asks) => {
                 round.values.clone_from(&asks.values);
                 round.asks = Some(Rc::clone(asks));
             }
-            Regime::Fluid | Regime::Unknown => round.price_as_fluid(yard, least),
+            PriceModel::Fluid | PriceModel::Unknown => round.price_as_fluid(yard, least),
         }
         let kinds = (0..stock.kinds.len()).filter(|&kind| open(kind));
         round.total = kinds.map(|kind| round.values[kind] * stock.left_of_kind[kind] as f64).sum();
-        if let Regime::Split(asks) = regime {
+        if let PriceModel::Split(asks) = regime {
             round.nodes = round.total / asks.mean;
             if let Some(previous) = previous {
                 round.views = previous.views;
                 round.views.iter_mut().flatten().for_each(|view| view.stale = true);
             }
         }
-        round.demand = vec![0.0; ground.compiled.columns.width()];
+        round.demand = vec![0.0; shape_index.compiled.columns.width()];
         for (one, &left) in stock.kinds.iter().zip(&stock.left_of_kind).filter(|(_, left)| **left > 0) {
             round.demand.iter_mut().zip(&*one.sizes).for_each(|(sum, &size)| *sum += left as f64 * f64::from(size));
         }
@@ -170,7 +170,7 @@ impl Round {
             let lot = &stock.lots[lot as usize];
             let at = &stock.cells_of[lot.mask as usize];
             if at.len() < cells {
-                let group = ground.group_of[lot.kind as usize] * cells;
+                let group = shape_index.group_of[lot.kind as usize] * cells;
                 let most = at.iter().map(|&cell| home[group + cell as usize]).fold(0.0, f64::max);
                 let is_home = |cell: u32| home[group + cell as usize] >= 0.98 * most;
                 let count = at.iter().filter(|&&cell| is_home(cell)).count() as f64;
@@ -181,18 +181,18 @@ impl Round {
         Some(round)
     }
 
-    fn price_as_fluid(&mut self, yard: &Yard<'_>, least: f64) {
-        let (ground, stock) = (yard.ground, &*yard.stock);
-        let width = ground.compiled.columns.width();
-        let demands = ground.demands(stock, least);
-        let sources = ground.sources(ground.basic);
+    fn price_as_fluid(&mut self, yard: &Construction<'_>, least: f64) {
+        let (shape_index, stock) = (yard.shape_index, &*yard.stock);
+        let width = shape_index.compiled.columns.width();
+        let demands = shape_index.demands(stock, least);
+        let sources = shape_index.sources(shape_index.basic);
         let duals = fluid::solve(&sources, &demands);
         let kinds = stock.kinds.iter().enumerate();
-        self.values = kinds.map(|(kind, one)| duals.value(ground.group_of[kind], width, &one.sizes)).collect();
+        self.values = kinds.map(|(kind, one)| duals.value(shape_index.group_of[kind], width, &one.sizes)).collect();
         self.nodes = duals.used.iter().map(|&(_, copies)| copies).sum();
         self.node = duals.node;
         let mut by_column = vec![0.0; width];
-        for group in 0..ground.groups {
+        for group in 0..shape_index.groups {
             for (column, sum) in by_column.iter_mut().enumerate() {
                 *sum += duals.unit[group * width + column] * demands.totals[group * width + column];
             }
@@ -206,15 +206,15 @@ impl Round {
     }
 
     /// Returns by group and cell the highest ratio of what the group pays to the price of a node: 1 where it belongs.
-    fn homes(&self, yard: &Yard<'_>) -> Vec<f64> {
-        let ground = yard.ground;
-        let cells = ground.compiled.cells.len();
-        let Some(duals) = &self.duals else { return vec![1.0; ground.groups * cells] };
-        let width = ground.compiled.columns.width();
-        let mut homes = vec![0.0_f64; ground.groups * cells];
-        for &shape in ground.basic {
-            let one = &ground.compiled.shapes[shape];
-            for group in ground.groups_of_shape[shape].ones() {
+    fn homes(&self, yard: &Construction<'_>) -> Vec<f64> {
+        let shape_index = yard.shape_index;
+        let cells = shape_index.compiled.cells.len();
+        let Some(duals) = &self.duals else { return vec![1.0; shape_index.groups * cells] };
+        let width = shape_index.compiled.columns.width();
+        let mut homes = vec![0.0_f64; shape_index.groups * cells];
+        for &shape in shape_index.basic {
+            let one = &shape_index.compiled.shapes[shape];
+            for group in shape_index.groups_of_shape[shape].ones() {
                 let pays = duals.value(group, width, &one.room) + duals.node;
                 let offered = homes[group * cells..][..cells].iter_mut().zip(&one.price);
                 // A shape that is not on offer has an infinite price, hence ratio 0.

@@ -15,8 +15,8 @@ use rustc_hash::FxHashSet;
 
 use super::construct::Opened;
 use super::fill::{Content, Filler};
-use super::ground::Ground;
 use super::groups::Grouped;
+use super::shape_index::ShapeIndex;
 use super::stock::Stock;
 use crate::bound::simplex::{Column, Program};
 
@@ -72,7 +72,7 @@ impl Patterns {
 
 /// Solver for the cheapest fractional choice of patterns that covers a stock.
 pub(crate) struct Choice<'a> {
-    ground: &'a Ground<'a>,
+    shape_index: &'a ShapeIndex<'a>,
     grouped: &'a Grouped,
     program: Program,
     /// Row of the program, by kind; `usize::MAX` if no unit is left.
@@ -85,7 +85,7 @@ pub(crate) struct Choice<'a> {
 
 impl<'a> Choice<'a> {
     /// Creates a solver for `stock`. Returns `None` if there are too many kinds, or one that no node can hold.
-    pub(crate) fn new(ground: &'a Ground<'a>, grouped: &'a Grouped, stock: &Stock) -> Option<Self> {
+    pub(crate) fn new(shape_index: &'a ShapeIndex<'a>, grouped: &'a Grouped, stock: &Stock) -> Option<Self> {
         if stock.kinds.len() > MOST_KINDS {
             return None;
         }
@@ -93,10 +93,11 @@ impl<'a> Choice<'a> {
         let mut row_of = vec![usize::MAX; stock.kinds.len()];
         kinds.iter().enumerate().for_each(|(row, &kind)| row_of[kind] = row);
         let left: Vec<f64> = kinds.iter().map(|&kind| stock.left_of_kind[kind] as f64).collect();
-        let alone: Vec<f64> = kinds.iter().zip(&left).map(|(&kind, left)| left * alone(ground, stock, kind)).collect();
+        let alone: Vec<f64> =
+            kinds.iter().zip(&left).map(|(&kind, left)| left * alone(shape_index, stock, kind)).collect();
         let possible = alone.iter().all(|price| price.is_finite());
         let program = Program::new(&alone);
-        possible.then(|| Self { ground, grouped, program, row_of, left, columns: Vec::new() })
+        possible.then(|| Self { shape_index, grouped, program, row_of, left, columns: Vec::new() })
     }
 
     /// Returns the patterns in use, by position, with the number of copies.
@@ -131,9 +132,9 @@ impl<'a> Choice<'a> {
                 let times = if rounded_up { usize::from(copies - whole >= LEAST_PART) } else { whole as usize };
                 for _ in 0..times {
                     let Some((cell, content)) = self.place(stock, &mut filler, pattern, *price) else { break };
-                    let cell = self.ground.cheapest_cell(self.grouped, stock, (pattern.shape, cell), &content);
+                    let cell = self.shape_index.cheapest_cell(self.grouped, stock, (pattern.shape, cell), &content);
                     let units = stock.take_all(&content);
-                    let price = self.ground.compiled.shapes[pattern.shape].price[cell];
+                    let price = self.shape_index.compiled.shapes[pattern.shape].price[cell];
                     opened.push(Opened { shape: pattern.shape, cell, price, units, reserved: None });
                 }
             }
@@ -145,7 +146,7 @@ impl<'a> Choice<'a> {
     /// are tried in descending order of the waiting units of its kinds, each lot counted in equal parts for all its
     /// cells.
     fn place(&self, stock: &Stock, filler: &mut Filler<'_>, pattern: &Pattern, price: f64) -> Option<(usize, Content)> {
-        let shape = &self.ground.compiled.shapes[pattern.shape];
+        let shape = &self.shape_index.compiled.shapes[pattern.shape];
         let admitted = |cell: usize| {
             let mut kinds = pattern.content.iter().map(|&(kind, _)| stock.kinds[kind as usize].signature as usize);
             kinds.all(|signature| self.grouped.admits[signature][cell].contains(pattern.shape))
@@ -163,11 +164,14 @@ impl<'a> Choice<'a> {
 }
 
 /// Returns the lowest price of one unit of a kind on nodes that hold only this kind; infinity if no shape holds it.
-fn alone(ground: &Ground<'_>, stock: &Stock, kind: usize) -> f64 {
+fn alone(shape_index: &ShapeIndex<'_>, stock: &Stock, kind: usize) -> f64 {
     let sizes = &stock.kinds[kind].sizes;
-    let shapes = ground.basic.iter().filter(|&&shape| ground.groups_of_shape[shape].contains(ground.group_of[kind]));
+    let shapes = shape_index
+        .basic
+        .iter()
+        .filter(|&&shape| shape_index.groups_of_shape[shape].contains(shape_index.group_of[kind]));
     let each = shapes.map(|&shape| {
-        let one = &ground.compiled.shapes[shape];
+        let one = &shape_index.compiled.shapes[shape];
         let by_column = one.room.iter().zip(&**sizes).filter(|&(_, &size)| size > 0);
         let most = by_column.map(|(&room, &size)| room / size).min().unwrap_or(i32::MAX);
         let most = f64::from(most.max(0)).min(stock.left_of_kind[kind] as f64);

@@ -4,9 +4,9 @@ use rustc_hash::FxHashMap;
 
 use super::construct::Opened;
 use super::fill::{FIRST, Filler, NEVER, Site, TOPS_UP};
-use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
-use super::shelf::{Classes, Shelf};
+use super::item_blocks::{Classes, ItemBlocks};
+use super::shape_index::{Headroom, ShapeIndex};
 use super::stock::Stock;
 use crate::compile::{Compiled, fits, flexible};
 use crate::model::{MinValuesPolicy, Reservation};
@@ -73,21 +73,24 @@ impl Reservations {
     /// the type.
     pub(crate) fn fill(
         &mut self,
-        ground: &Ground<'_>,
+        shape_index: &ShapeIndex<'_>,
         grouped: &Grouped,
         stock: &mut Stock,
         headroom: &mut Headroom,
     ) -> Vec<Opened> {
-        let compiled = ground.compiled;
+        let compiled = shape_index.compiled;
         let mut opened = Vec::new();
         if self.entries.is_empty() {
             return opened;
         }
-        let tiers = reserved_tiers(compiled, grouped, stock, &ground.tier_of_kind);
+        let tiers = reserved_tiers(compiled, grouped, stock, &shape_index.tier_of_kind);
         let mut order = self.entries.clone();
         let elsewhere = |entry: &Entry| compiled.shapes[entry.shape].cheapest;
         order.sort_by(|a, b| {
-            ground.weight_of(b.shape).cmp(&ground.weight_of(a.shape)).then(elsewhere(b).total_cmp(&elsewhere(a)))
+            shape_index
+                .weight_of(b.shape)
+                .cmp(&shape_index.weight_of(a.shape))
+                .then(elsewhere(b).total_cmp(&elsewhere(a)))
         });
         let mut filler = Filler::new(&grouped.rules.host, stock);
         let width = compiled.columns.width();
@@ -96,14 +99,14 @@ impl Reservations {
         let classes = Classes::new(stock, |kind| (signature(stock, kind), tiers[kind as usize]));
         for entry in order {
             let (shape, cell) = (entry.shape, entry.cell);
-            let weight = ground.weight_of(shape);
+            let weight = shape_index.weight_of(shape);
             let stage = |&kind: &u32| match tiers[kind as usize] {
                 _ if !grouped.admits[signature(stock, kind) as usize][cell].contains(shape) => NEVER,
                 tier if tier <= weight => FIRST,
                 _ => TOPS_UP,
             };
             let stages: Vec<u8> = classes.example.iter().map(stage).collect();
-            let mut shelf = Shelf::new(stock, &classes, cell, width);
+            let mut shelf = ItemBlocks::new(stock, &classes, cell, width);
             let room = &compiled.shapes[shape].room;
             let site = Site { room, weights: &weights, cell, stages: &stages, critical: &[] };
             while self.has(&entry) && headroom.allows(compiled, shape) && stock.left > 0 {

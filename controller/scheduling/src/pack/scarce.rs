@@ -10,9 +10,9 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
 
-use super::groups::{Grouped, Reading};
+use super::groups::{Grouped, PreferenceMode};
 use super::headroom::Headroom;
-use super::zones::Taste;
+use super::zones::ZonePolicy;
 use super::{Draft, decide, draft, finish, leftovers, settled};
 use crate::compile::Compiled;
 use crate::solution::Solution;
@@ -40,19 +40,19 @@ pub(crate) fn place(compiled: &Compiled<'_>, grouped: Grouped, mut draft: Draft,
     let few = compiled.cells.len() * compiled.shapes.len() <= MOST_OPENINGS;
     let mut found: Vec<(Rc<Grouped>, Solution)> = Vec::new();
     if few && draft.tasted {
-        let (grouped, draft) = decide(compiled, Taste::Emptiest, true);
+        let (grouped, draft) = decide(compiled, ZonePolicy::Emptiest, true);
         found.push(written(compiled, Rc::new(grouped), draft));
     }
     if few && Headroom::new(compiled).binds() {
         let thrifty = compiled.priced_by_limits();
-        let grouped = Rc::new(Grouped::new(compiled, &Reading::PLAIN, true));
+        let grouped = Rc::new(Grouped::new(compiled, &PreferenceMode::PLAIN, true));
         let ruled: FxHashSet<u32> = owners(&grouped);
         if !ruled.is_empty() {
-            let mut draft = self::draft(&thrifty, &grouped, &ruled, Taste::Cheapest);
+            let mut draft = self::draft(&thrifty, &grouped, &ruled, ZonePolicy::Cheapest);
             draft.settle(compiled, &grouped);
             found.push(written(compiled, Rc::clone(&grouped), draft.repriced(compiled)));
         }
-        let draft = settled(&thrifty, &grouped, Taste::Cheapest).repriced(compiled);
+        let draft = settled(&thrifty, &grouped, ZonePolicy::Cheapest).repriced(compiled);
         found.push(written(compiled, grouped, draft));
     }
     // Limits together with rules may make these plans invalid; invalid ones are discarded.

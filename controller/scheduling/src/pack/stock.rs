@@ -24,7 +24,7 @@ pub(crate) struct Kind {
 
 /// Units that packing does not distinguish.
 #[derive(Debug, Clone)]
-pub(crate) struct Lot {
+pub(crate) struct DemandBatch {
     pub(crate) kind: u32,
     pub(crate) ruleset: u32,
     pub(crate) mask: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Lot {
     pub(crate) taken: usize,
 }
 
-impl Lot {
+impl DemandBatch {
     /// Returns the number of units left.
     pub(crate) fn left(&self) -> usize {
         self.units.len() - self.taken
@@ -44,7 +44,7 @@ impl Lot {
 #[derive(Debug, Clone)]
 pub(crate) struct Stock {
     pub(crate) kinds: Vec<Kind>,
-    pub(crate) lots: Vec<Lot>,
+    pub(crate) lots: Vec<DemandBatch>,
     pub(crate) rulesets: Rc<Rulesets>,
     pub(crate) masks: Vec<FixedBitSet>,
     /// Cells of each mask, ascending.
@@ -69,7 +69,7 @@ impl Stock {
         let mut kind_ids: FxHashMap<(u32, Rc<[i32]>), u32> = FxHashMap::default();
         let mut ruleset_ids: FxHashMap<Rc<Ruleset>, u32> = FxHashMap::default();
         let mut lot_ids: FxHashMap<(u32, u32, u32), u32> = FxHashMap::default();
-        let (mut kinds, mut rulesets, mut lots) = (Vec::new(), Vec::<Rc<Ruleset>>::new(), Vec::<Lot>::new());
+        let (mut kinds, mut rulesets, mut lots) = (Vec::new(), Vec::<Rc<Ruleset>>::new(), Vec::<DemandBatch>::new());
         let mut units: Vec<Vec<u32>> = Vec::new();
         // Rules without pending owners have no effect on new nodes; on existing nodes, bound owners count.
         for placed in &zoned.placed {
@@ -89,7 +89,7 @@ impl Stock {
                 }
             };
             let lot = *lot_ids.entry((kind, ruleset, placed.mask)).or_insert_with(|| {
-                lots.push(Lot { kind, ruleset, mask: placed.mask, units: Rc::from([]), taken: 0 });
+                lots.push(DemandBatch { kind, ruleset, mask: placed.mask, units: Rc::from([]), taken: 0 });
                 units.push(Vec::new());
                 lots.len() as u32 - 1
             });
@@ -171,7 +171,8 @@ impl Stock {
     /// Returns by kind the number of units left that own `rule` and are targets of it.
     pub(crate) fn apart_of_kind(&self, rule: u32) -> Vec<usize> {
         let mut apart = vec![0; self.kinds.len()];
-        let is_apart = |lot: &&Lot| self.rulesets.on_itself[lot.ruleset as usize].iter().any(|&(own, _)| own == rule);
+        let is_apart =
+            |lot: &&DemandBatch| self.rulesets.on_itself[lot.ruleset as usize].iter().any(|&(own, _)| own == rule);
         for lot in self.lots.iter().filter(is_apart) {
             apart[lot.kind as usize] += lot.left();
         }
@@ -239,7 +240,13 @@ impl Stock {
 }
 
 /// Lists `lots`, in `order`, by cell and kind. Returns the lists and the bounds of each.
-fn list(lots: &[Lot], order: &[u32], cells_of: &[Vec<u32>], kinds: usize, cells: usize) -> (Vec<u32>, Vec<(u32, u32)>) {
+fn list(
+    lots: &[DemandBatch],
+    order: &[u32],
+    cells_of: &[Vec<u32>],
+    kinds: usize,
+    cells: usize,
+) -> (Vec<u32>, Vec<(u32, u32)>) {
     let mut lists = vec![(0_u32, 0_u32); cells * kinds];
     for lot in lots {
         for &cell in &cells_of[lot.mask as usize] {

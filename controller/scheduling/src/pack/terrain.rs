@@ -12,7 +12,7 @@ use crate::second_round;
 
 /// Existing node while it is filled.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct ExistingNode {
     /// Index of the node in the problem.
     pub(crate) node: usize,
     pub(crate) cell: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Standing {
 }
 
 /// Returns the existing nodes that are not being deleted, initialized ones first, then by name.
-pub(crate) fn standing(compiled: &Compiled<'_>) -> Vec<Standing> {
+pub(crate) fn standing(compiled: &Compiled<'_>) -> Vec<ExistingNode> {
     let problem = compiled.problem;
     let mut order = second_round::staying(problem);
     order.sort_by_key(|&node| (!problem.nodes[node].initialized, &problem.nodes[node].name));
@@ -28,7 +28,7 @@ pub(crate) fn standing(compiled: &Compiled<'_>) -> Vec<Standing> {
         .into_iter()
         .map(|node| {
             let one = &problem.nodes[node];
-            Standing {
+            ExistingNode {
                 node,
                 cell: compiled.cells.of_node(&one.labels),
                 room: compiled.columns.room(&room_left(problem, one), &one.attach_limits),
@@ -48,7 +48,7 @@ pub(crate) fn room_left(problem: &Problem, node: &Node) -> Resources {
 }
 
 /// Returns for every signature of pods the existing nodes (by position) whose labels and taints it accepts.
-pub(crate) fn standing_admits(compiled: &Compiled<'_>, standing: &[Standing]) -> Vec<FixedBitSet> {
+pub(crate) fn standing_admits(compiled: &Compiled<'_>, standing: &[ExistingNode]) -> Vec<FixedBitSet> {
     compiled
         .signatures
         .iter()
@@ -68,7 +68,11 @@ pub(crate) fn standing_admits(compiled: &Compiled<'_>, standing: &[Standing]) ->
 /// Returns by domain rule the values of its label that count for the minimum of a spread. As with Karpenter, a value
 /// counts if some open pool and one of its types allow it, whether currently on offer or not, or if an existing node
 /// has it; and if the owner's node selector and affinity allow it.
-pub(crate) fn counting_values(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[Standing]) -> Vec<FixedBitSet> {
+pub(crate) fn counting_values(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    standing: &[ExistingNode],
+) -> Vec<FixedBitSet> {
     let rules = &grouped.rules.domain;
     // Many rules share the dimension and filter and differ only in the pods they count.
     let mut known: FxHashMap<(usize, Option<&Filter>), FixedBitSet> = FxHashMap::default();
@@ -83,7 +87,12 @@ pub(crate) fn counting_values(compiled: &Compiled<'_>, grouped: &Grouped, standi
         .collect()
 }
 
-fn counting(compiled: &Compiled<'_>, dimension: usize, filter: Option<&Filter>, standing: &[Standing]) -> FixedBitSet {
+fn counting(
+    compiled: &Compiled<'_>,
+    dimension: usize,
+    filter: Option<&Filter>,
+    standing: &[ExistingNode],
+) -> FixedBitSet {
     let of = &compiled.cells.dimensions[dimension];
     let mut counting = FixedBitSet::with_capacity(of.values.len());
     let tolerated = |taints: &[Taint]| filter.is_none_or(|filter| filter.tolerates(taints));
@@ -106,7 +115,7 @@ fn counting(compiled: &Compiled<'_>, dimension: usize, filter: Option<&Filter>, 
 /// Returns by domain rule the values of its label in which no node counts for a spread, whatever is launched there,
 /// because the owner's node selector and affinity exclude them. Labels outside the cells may exclude nodes in other
 /// values too.
-pub(crate) fn deaf_values(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[Standing]) -> Vec<FixedBitSet> {
+pub(crate) fn deaf_values(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[ExistingNode]) -> Vec<FixedBitSet> {
     let rules = grouped.rules.domain.iter();
     let mut known: FxHashMap<(usize, &Filter), FixedBitSet> = FxHashMap::default();
     rules
@@ -120,7 +129,7 @@ pub(crate) fn deaf_values(compiled: &Compiled<'_>, grouped: &Grouped, standing: 
         .collect()
 }
 
-fn deaf(compiled: &Compiled<'_>, dimension: usize, filter: &Filter, standing: &[Standing]) -> FixedBitSet {
+fn deaf(compiled: &Compiled<'_>, dimension: usize, filter: &Filter, standing: &[ExistingNode]) -> FixedBitSet {
     let mut deaf = FixedBitSet::with_capacity(compiled.cells.dimensions[dimension].values.len());
     deaf.insert_range(..);
     let heard = (0..compiled.cells.len()).filter(|&cell| hears(compiled, filter, cell));
@@ -224,7 +233,7 @@ pub(crate) fn reach(
     grouped: &Grouped,
     signature: u32,
     sizes: &[i32],
-    standing: &[Standing],
+    standing: &[ExistingNode],
     standing_admits: &[FixedBitSet],
 ) -> FixedBitSet {
     let mut cells = FixedBitSet::with_capacity(compiled.cells.len());

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::validate;
 use super::violation::{Findings, Place, Promise, Violation};
-use crate::disrupt::{Cause, Consolidation, Decision, Estate, Hold, LATE, Member, Settings, Share, Window};
+use crate::disrupt::{Cause, Consolidation, Decision, DisruptionInput, Hold, LATE, Member, Settings, Share, Window};
 use crate::labels;
 use crate::model::{Options, Problem};
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
@@ -20,7 +20,7 @@ const DUST: f64 = 1e-6;
 
 /// Returns the violations of `decision`, sorted by place.
 pub fn validate_disruption(
-    estate: &Estate,
+    estate: &DisruptionInput,
     now: Timestamp,
     settings: &Settings,
     decision: &Decision,
@@ -46,7 +46,7 @@ pub fn validate_disruption(
 }
 
 /// Returns true if each managed node occurs exactly once, in a command or as blocked, and no other node does.
-fn accounted(estate: &Estate, decision: &Decision, findings: &mut Findings) -> bool {
+fn accounted(estate: &DisruptionInput, decision: &Decision, findings: &mut Findings) -> bool {
     let mut sound = true;
     let mut times: BTreeMap<usize, u32> = BTreeMap::new();
     let going = decision.commands.iter().flat_map(|command| &command.candidates);
@@ -82,12 +82,12 @@ fn accounted(estate: &Estate, decision: &Decision, findings: &mut Findings) -> b
 }
 
 /// Checks that each command places exactly the pods of its nodes.
-fn moved(estate: &Estate, now: Timestamp, decision: &Decision, findings: &mut Findings) {
+fn moved(estate: &DisruptionInput, now: Timestamp, decision: &Decision, findings: &mut Findings) {
     for (number, command) in decision.commands.iter().enumerate() {
         let mut leaving: Vec<(&str, usize)> = Vec::new();
         for &node in &command.candidates {
-            let occupants = estate.members[node].iter().flat_map(|member| &member.occupants);
-            let pods = estate.problem.nodes[node].bound.iter().zip(occupants);
+            let node_pods = estate.members[node].iter().flat_map(|member| &member.node_pods);
+            let pods = estate.problem.nodes[node].bound.iter().zip(node_pods);
             leaving.extend(pods.filter(|(_, it)| it.reschedulable).map(|(pod, _)| (&*pod.name, pod.spec)));
         }
         let placed = command.replacements.iter().flat_map(|node| &node.pods);
@@ -119,8 +119,8 @@ fn moved(estate: &Estate, now: Timestamp, decision: &Decision, findings: &mut Fi
         for &pod in &command.unplaced {
             let worthless = command.cause == Cause::Empty
                 && command.candidates.iter().any(|&node| {
-                    let occupants = estate.members[node].iter().flat_map(|member| &member.occupants);
-                    let mut pods = estate.problem.nodes[node].bound.iter().zip(occupants);
+                    let node_pods = estate.members[node].iter().flat_map(|member| &member.node_pods);
+                    let mut pods = estate.problem.nodes[node].bound.iter().zip(node_pods);
                     pods.any(|(bound, it)| bound.name == decision.pods[pod].name && it.eviction_cost <= 0.0)
                 });
             if !may_leave_behind(pod) && !worthless {
@@ -135,7 +135,13 @@ fn moved(estate: &Estate, now: Timestamp, decision: &Decision, findings: &mut Fi
 }
 
 /// Checks that a node may be disrupted for `cause`.
-fn touchable(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (usize, usize), findings: &mut Findings) {
+fn touchable(
+    estate: &DisruptionInput,
+    now: Timestamp,
+    cause: Cause,
+    (command, node): (usize, usize),
+    findings: &mut Findings,
+) {
     let Some(member) = &estate.members[node] else { return };
     if cause.forceful() {
         return;
@@ -151,7 +157,7 @@ fn touchable(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (us
     if cause == Cause::Drifted && member.drain_is_bounded {
         return;
     }
-    for (pod, it) in estate.problem.nodes[node].bound.iter().zip(&member.occupants).filter(|(_, it)| it.evictable) {
+    for (pod, it) in estate.problem.nodes[node].bound.iter().zip(&member.node_pods).filter(|(_, it)| it.evictable) {
         let held = match it.hold {
             Some(Hold::Always) => true,
             Some(Hold::Until(end)) => end > now,
@@ -166,7 +172,13 @@ fn touchable(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (us
 }
 
 /// Checks that the node meets the conditions of the cause.
-fn justified(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (usize, usize), findings: &mut Findings) {
+fn justified(
+    estate: &DisruptionInput,
+    now: Timestamp,
+    cause: Cause,
+    (command, node): (usize, usize),
+    findings: &mut Findings,
+) {
     let Some(member) = &estate.members[node] else { return };
     let fault = match cause {
         Cause::Empty | Cause::Underutilized => not_consolidatable(estate, now, member, cause),
@@ -178,8 +190,9 @@ fn justified(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (us
             (!is_old).then_some("it is not too old")
         }
         Cause::Unhealthy => {
-            let is_broken = |it: &crate::disrupt::Ailment| now.duration_since(it.since) >= it.tolerated;
-            (!member.ailment.as_ref().is_some_and(is_broken)).then_some("it is not broken, or not for long enough")
+            let is_broken = |it: &crate::disrupt::RepairCondition| now.duration_since(it.since) >= it.tolerated;
+            (!member.repair_condition.as_ref().is_some_and(is_broken))
+                .then_some("it is not broken, or not for long enough")
         }
     };
     if let Some(fault) = fault {
@@ -189,10 +202,10 @@ fn justified(estate: &Estate, now: Timestamp, cause: Cause, (command, node): (us
 }
 
 /// Returns the reason why the pool does not allow consolidation of the node, if there is one.
-fn not_consolidatable(estate: &Estate, now: Timestamp, member: &Member, cause: Cause) -> Option<&'static str> {
+fn not_consolidatable(estate: &DisruptionInput, now: Timestamp, member: &Member, cause: Cause) -> Option<&'static str> {
     let pool = member.pool?;
     let policy = &estate.policies[pool];
-    let moves = member.occupants.iter().any(|it| it.reschedulable && it.eviction_cost > 0.0);
+    let moves = member.node_pods.iter().any(|it| it.reschedulable && it.eviction_cost > 0.0);
     let Some(after) = policy.consolidate_after else { return Some("its pool never consolidates") };
     let quiet_since = [member.initialized, member.last_pod_event].into_iter().flatten().max();
     let is_quiet =
@@ -209,7 +222,7 @@ fn not_consolidatable(estate: &Estate, now: Timestamp, member: &Member, cause: C
 }
 
 /// Checks that the unavailable nodes of each pool are within its budgets, by cause.
-fn node_budgets(estate: &Estate, now: Timestamp, decision: &Decision, findings: &mut Findings) {
+fn node_budgets(estate: &DisruptionInput, now: Timestamp, decision: &Decision, findings: &mut Findings) {
     for (pool, policy) in estate.policies.iter().enumerate() {
         let mine = |member: &&Member| member.pool == Some(pool);
         let nodes = estate.problem.nodes.iter().zip(&estate.members).filter(|(node, _)| node.initialized);
@@ -248,13 +261,13 @@ fn node_budgets(estate: &Estate, now: Timestamp, decision: &Decision, findings: 
 
 /// Checks that nodes which are disrupted together do not need more evictions of a budget than it allows. A single node
 /// is drained at the pace of the budget.
-fn evictions(estate: &Estate, decision: &Decision, findings: &mut Findings) {
+fn evictions(estate: &DisruptionInput, decision: &Decision, findings: &mut Findings) {
     let mut needed: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
     let voluntary = decision.commands.iter().filter(|command| !command.cause.forceful());
     for &node in voluntary.flat_map(|command| &command.candidates) {
         let Some(member) = &estate.members[node] else { continue };
         let mut of_node: BTreeMap<usize, u32> = BTreeMap::new();
-        for &budget in member.occupants.iter().filter(|it| it.evictable).flat_map(|it| &it.budgets) {
+        for &budget in member.node_pods.iter().filter(|it| it.evictable).flat_map(|it| &it.budgets) {
             *of_node.entry(budget).or_default() += 1;
         }
         for (budget, count) in of_node {
@@ -273,7 +286,7 @@ fn evictions(estate: &Estate, decision: &Decision, findings: &mut Findings) {
 }
 
 /// Checks the stated savings against prices.
-fn savings(estate: &Estate, decision: &Decision, findings: &mut Findings) {
+fn savings(estate: &DisruptionInput, decision: &Decision, findings: &mut Findings) {
     for (number, command) in decision.commands.iter().enumerate() {
         let before: f64 = command.candidates.iter().filter_map(|&node| price(estate, node)).sum();
         let after: f64 = command.replacements.iter().map(|node| node.price).sum();
@@ -288,7 +301,7 @@ fn savings(estate: &Estate, decision: &Decision, findings: &mut Findings) {
 }
 
 /// Returns the price of a node from its labels, in USD per hour.
-fn price(estate: &Estate, node: usize) -> Option<f64> {
+fn price(estate: &DisruptionInput, node: usize) -> Option<f64> {
     let labels = &estate.problem.nodes[node].labels;
     let has = |key: &str, value: Option<&str>| labels.get(key).map(|label| &**label) == value;
     let pool = &estate.problem.pools[estate.members[node].as_ref()?.pool?];
@@ -306,13 +319,13 @@ fn price(estate: &Estate, node: usize) -> Option<f64> {
 }
 
 /// Returns true if the commands of `decision` together are a valid plan.
-pub(crate) fn places_hold(estate: &Estate, options: &Options, decision: &Decision) -> bool {
+pub(crate) fn places_hold(estate: &DisruptionInput, options: &Options, decision: &Decision) -> bool {
     let (problem, solution) = as_plan(estate, decision);
     validate(&problem, options, &solution).is_empty()
 }
 
 /// Returns all commands together as a plan for the pods of all candidates and for the pending pods.
-fn as_plan(estate: &Estate, decision: &Decision) -> (Problem, Solution) {
+fn as_plan(estate: &DisruptionInput, decision: &Decision) -> (Problem, Solution) {
     let mut problem = estate.problem.clone();
     problem.pods.clone_from(&decision.pods);
     for &node in decision.commands.iter().flat_map(|command| &command.candidates) {

@@ -1,7 +1,7 @@
 //! Disruption plan for programs. Field names are a contract: fields may be added, never renamed or removed.
 
 use jiff::Timestamp;
-use muster_scheduling::disrupt::{Blocked, Command, Estate};
+use muster_scheduling::disrupt::{Blocked, Command, DisruptionInput};
 use muster_scheduling::model::{Pod, Problem};
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ pub(crate) struct Summary {
 
 impl DisruptionDocument {
     /// Builds the document of a decision about `estate`.
-    pub(super) fn new(estate: &Estate, verdict: &Verdict, now: Timestamp) -> Self {
+    pub(super) fn new(estate: &DisruptionInput, verdict: &Verdict, now: Timestamp) -> Self {
         let Verdict { decision, decide_seconds, validate_seconds } = verdict;
         let commands = CommandDocument::all(estate, &decision.pods, &decision.commands);
         let blocked: Vec<BlockedNode> =
@@ -92,7 +92,7 @@ impl DisruptionDocument {
 
 impl CommandDocument {
     /// Builds the documents of `commands`, which refer to `pods` by index.
-    pub(crate) fn all(estate: &Estate, pods: &[Pod], commands: &[Command]) -> Vec<Self> {
+    pub(crate) fn all(estate: &DisruptionInput, pods: &[Pod], commands: &[Command]) -> Vec<Self> {
         let problem = &with_pods(estate, pods);
         let launches: Vec<_> = commands.iter().flat_map(|command| command.replacements.iter().cloned()).collect();
         let mut launches = new_nodes(problem, &launches).into_iter();
@@ -113,14 +113,14 @@ impl CommandDocument {
 }
 
 /// Returns the problem of `estate` with these pods to place, by which documents name pods.
-pub(crate) fn with_pods(estate: &Estate, pods: &[Pod]) -> Problem {
+pub(crate) fn with_pods(estate: &DisruptionInput, pods: &[Pod]) -> Problem {
     let mut problem = estate.problem.clone();
     problem.pods = pods.to_vec();
     problem
 }
 
 /// Returns the details of a command's reason for a node.
-fn detail(estate: &Estate, command: &Command, node: usize) -> Option<String> {
+fn detail(estate: &DisruptionInput, command: &Command, node: usize) -> Option<String> {
     use muster_scheduling::disrupt::Cause;
     let member = estate.members[node].as_ref()?;
     let name = &estate.problem.nodes[node].name;
@@ -131,7 +131,9 @@ fn detail(estate: &Estate, command: &Command, node: usize) -> Option<String> {
             detail => format!("{name}: {}: {detail}", drift.reason),
         }),
         Cause::Expired => member.expires().map(|end| format!("{name}: expired at {end}")),
-        Cause::Unhealthy => member.ailment.as_ref().map(|it| format!("{name}: {} since {}", it.condition, it.since)),
+        Cause::Unhealthy => {
+            member.repair_condition.as_ref().map(|it| format!("{name}: {} since {}", it.condition, it.since))
+        }
         Cause::Interrupted => member.interrupted.as_ref().map(|it| format!("{name}: {}", it.notice)),
     }
 }

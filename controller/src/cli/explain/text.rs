@@ -8,8 +8,8 @@ use super::super::grid::{Grid, Side};
 use super::super::nodes::{AgentDocument, StandDocument, fault, span};
 use super::super::palette::Palette;
 use super::super::plan::{WorkloadCounts, remark_lines, verdict_lines};
-use super::custody::RemovalDocument;
 use super::document::{Health, NodeExplanation, NodeState, PodExplanation, PodState, RuledOutDocument};
+use super::managed_nodes::RemovalDocument;
 
 /// Number of pods of a node that are listed individually; more are counted by workload.
 const LISTED_PODS: usize = 20;
@@ -68,10 +68,10 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
     if let Some(smaller) = &node.next_smaller {
         let _ = writeln!(text, "  not the cheaper {}", ruled_out(smaller));
     }
-    if let Some(custody) = &node.custody {
-        let since = custody.since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
-        let word = if custody.command.is_some() { "goes" } else { "stays" };
-        let _ = writeln!(text, "  it {word} ({}{since}): {}", custody.reason, custody.message);
+    if let Some(managed_nodes) = &node.managed_nodes {
+        let since = managed_nodes.since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
+        let word = if managed_nodes.command.is_some() { "goes" } else { "stays" };
+        let _ = writeln!(text, "  it {word} ({}{since}): {}", managed_nodes.reason, managed_nodes.message);
     }
     if let Some(health) = &node.health {
         self::health(&mut text, health, palette);

@@ -127,7 +127,7 @@ pub(crate) struct Summary {
 impl PlanDocument {
     /// Builds the document of `assessment`, a plan for `inputs`.
     pub(crate) fn new(inputs: &Inputs, assessment: &Assessment) -> Self {
-        let Inputs { problem, manifests: _, custody: _, remarks, price_source } = inputs;
+        let Inputs { problem, manifests: _, managed_nodes: _, remarks, price_source } = inputs;
         let Assessment { solution, lower_bound, expected_price, solve_seconds, bound_seconds, validate_seconds } =
             assessment;
         let new_nodes = new_nodes(problem, &solution.new_nodes);

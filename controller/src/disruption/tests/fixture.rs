@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use muster_api::{NodeClaim, NodePool, annotations, labels, taints};
 use muster_scheduling::disrupt::{Cause, Method};
 
-use super::super::{Candidate, Leaver, Look, Mark, Order, Replacement, Tempo};
+use super::super::{Candidate, Leaver, Look, Mark, Order, Replacement, Timing};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::tests::fixture::{Fixture as Claim, at};
 use crate::lifecycle::{Resident, Status, judged, set_condition};
@@ -167,7 +167,7 @@ impl Fixture {
                 .map(|(claim, residents)| Replacement { claim, pool: Some(&self.pool), residents, promised_to: None })
                 .collect(),
             pause: self.pause,
-            tempo: Tempo::default(),
+            timing: Timing::default(),
         };
         see(&look)
     }

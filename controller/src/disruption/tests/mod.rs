@@ -1,7 +1,7 @@
 //! The order of a disruption, one rule each: what is seen, what is to be written, in words.
 
-mod deliberation;
 mod fixture;
+mod planner;
 mod savings;
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use muster_api::{annotations, labels};
 use muster_scheduling::disrupt::Cause;
 
 use self::fixture::{Fixture, claim};
-use super::{Tempo, advance, begin, running, stale};
+use super::{Timing, advance, begin, running, stale};
 use crate::lifecycle::Hold;
 use crate::lifecycle::tests::fixture::{at, in_words, resident};
 
@@ -359,7 +359,7 @@ fn marks_that_nobody_can_read_are_taken_off() {
 fn a_taint_that_nothing_explains_is_taken_off() {
     let mut fixture = Fixture::waiting();
     fixture.claims[0].claim.metadata.annotations = None;
-    let step = |fixture: &Fixture, second: i64| stale(&fixture.candidate(0), Tempo::default(), at(second));
+    let step = |fixture: &Fixture, second: i64| stale(&fixture.candidate(0), Timing::default(), at(second));
     assert_eq!(in_words(&step(&fixture, 1010)), ["look again at 1030"], "its mark may be on its way");
     let words = in_words(&step(&fixture, 1030));
     assert_eq!(words[0], "node node-x: taints []");
@@ -369,7 +369,7 @@ fn a_taint_that_nothing_explains_is_taken_off() {
     // Whoever is leaving keeps it.
     fixture.claims[0].claim.metadata.deletion_timestamp = Some(Time(at(1000)));
     assert_eq!(in_words(&step(&fixture, 1030)), [""; 0]);
-    assert_eq!(in_words(&stale(&fixture.candidate(1), Tempo::default(), at(1030))), [""; 0], "it has its mark");
+    assert_eq!(in_words(&stale(&fixture.candidate(1), Timing::default(), at(1030))), [""; 0], "it has its mark");
 }
 
 #[test]
@@ -396,5 +396,5 @@ fn commands_are_told_apart() {
         (vec!["x".to_owned(), "y".to_owned()], vec!["x-new".to_owned()])
     );
     assert_eq!(running.len(), 1, "what was launched for a command that is over is a claim like any other");
-    assert_eq!(Tempo::default().settled, Duration::from_secs(30));
+    assert_eq!(Timing::default().settled, Duration::from_secs(30));
 }

@@ -1,16 +1,16 @@
 //! Promised savings against delivered ones.
 
 use jiff::Timestamp;
-use muster_scheduling::disrupt::{Block, Cause, Decision, Estate, Settings, decide};
+use muster_scheduling::disrupt::{Block, Cause, Decision, DisruptionInput, Settings, decide};
 use muster_scheduling::model::Pod;
 
 use super::super::savings::{Rest, Savings};
-use super::deliberation::{at, estate};
+use super::planner::{at, estate};
 
 const MINUTE: i64 = 60;
 
 /// A decision that takes one node away, and the node.
-fn begun(estate: &Estate) -> (Decision, usize) {
+fn begun(estate: &DisruptionInput) -> (Decision, usize) {
     let decision = decide(estate, at(0), &Settings::default());
     assert_eq!(decision.commands.len(), 1);
     assert_eq!(decision.commands[0].cause, Cause::Underutilized);
@@ -19,7 +19,7 @@ fn begun(estate: &Estate) -> (Decision, usize) {
 }
 
 /// The cluster after the command: its pod has come back, on a node that was created at that second.
-fn bought_again(estate: &Estate, node: usize, second: i64) -> Estate {
+fn bought_again(estate: &DisruptionInput, node: usize, second: i64) -> DisruptionInput {
     let mut after = estate.clone();
     after.problem.nodes[node].name = "again".into();
     after.members[node].as_mut().unwrap().created = Some(at(second));
@@ -27,7 +27,11 @@ fn bought_again(estate: &Estate, node: usize, second: i64) -> Estate {
 }
 
 /// The rest of the pool after three passes, each judged ten minutes after it began in the cluster of `after`.
-fn rest_after(savings: &mut Savings, from: i64, after: impl Fn(&Estate, usize, i64) -> Estate) -> Option<Rest> {
+fn rest_after(
+    savings: &mut Savings,
+    from: i64,
+    after: impl Fn(&DisruptionInput, usize, i64) -> DisruptionInput,
+) -> Option<Rest> {
     let estate = estate();
     let (decision, node) = begun(&estate);
     for pass in 0..3 {
@@ -45,7 +49,7 @@ fn until(rest: Option<Rest>) -> Option<Timestamp> {
 #[test]
 fn pool_rests_for_longer_each_time_when_savings_are_bought_again() {
     let mut savings = Savings::default();
-    let again = |estate: &Estate, node: usize, second: i64| bought_again(estate, node, second + 30);
+    let again = |estate: &DisruptionInput, node: usize, second: i64| bought_again(estate, node, second + 30);
     let judged = 32 * MINUTE;
     assert_eq!(until(rest_after(&mut savings, 0, again)), Some(at(judged + 10 * MINUTE)));
     let one = savings.delivered().next().unwrap();
@@ -69,13 +73,13 @@ fn pool_rests_for_longer_each_time_when_savings_are_bought_again() {
 fn nodes_that_other_causes_explain_are_not_counted() {
     let mut savings = Savings::default();
     assert_eq!(rest_after(&mut savings, 0, |estate, _, _| estate.clone()), None, "no node is new");
-    let replacement = |estate: &Estate, node: usize, second: i64| {
+    let replacement = |estate: &DisruptionInput, node: usize, second: i64| {
         let mut after = bought_again(estate, node, second + 30);
         after.members[node].as_mut().unwrap().is_replacement = true;
         after
     };
     assert_eq!(rest_after(&mut savings, 3600, replacement), None, "what a command launches is in its promise");
-    let grown = |estate: &Estate, node: usize, second: i64| {
+    let grown = |estate: &DisruptionInput, node: usize, second: i64| {
         let mut after = bought_again(estate, node, second + 30);
         let spec = after.problem.nodes[node].bound.iter().find(|pod| !pod.daemon).unwrap().spec;
         after.problem.pods.push(Pod { name: "shop/one-more".into(), spec });

@@ -8,11 +8,15 @@ use muster_cloud::{Instance, InstanceState};
 
 use super::fixture::{Fixture, at, in_words, instance};
 use crate::lifecycle::breaker;
-use crate::lifecycle::garbage::{Yard, collect};
+use crate::lifecycle::garbage::{GarbageInput, collect};
 
 fn collected(fixture: &Fixture, instances: &[Instance], second: i64) -> Vec<String> {
-    let yard =
-        Yard { listed_at: at(second), instances, claims: vec![&fixture.claim], nodes: fixture.nodes.iter().collect() };
+    let yard = GarbageInput {
+        listed_at: at(second),
+        instances,
+        claims: vec![&fixture.claim],
+        nodes: fixture.nodes.iter().collect(),
+    };
     let step = collect(&yard, at(second));
     assert_eq!(step.again, Some(at(second + 120)));
     in_words(&crate::lifecycle::Step { again: None, ..step })

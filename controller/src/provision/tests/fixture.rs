@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 
 use crate::lifecycle::pause::Pause;
 use crate::manifest::read_text;
-use crate::provision::{Applicant, Claimed, Hold, HomesThen, Outcome, Plan, Round, Scene, Settings, Stop, provision};
+use crate::provision::{
+    Claimed, Hold, Outcome, PendingPod, PlacementView, Plan, RecordedBindings, Round, Settings, Stop, provision,
+};
 use crate::snapshot::{self, assemble};
 use crate::step::{Step, Write};
 
@@ -41,8 +43,8 @@ struct View {
     pools: Vec<NodePool>,
     claims: Vec<NodeClaim>,
     nodes: Vec<Node>,
-    applicants: BTreeMap<Arc<str>, Arc<Applicant>>,
-    homes: HomesThen,
+    pending_pods: BTreeMap<Arc<str>, Arc<PendingPod>>,
+    homes: RecordedBindings,
     snapshot: snapshot::Snapshot,
 }
 
@@ -123,21 +125,21 @@ impl Cluster {
                 .any(|node| node.metadata.name.as_deref() == Some(name) && node.metadata.deletion_timestamp.is_some())
         };
         let pods: Vec<Pod> = self.typed("Pod");
-        let waits = |one: &Applicant| one.node.as_deref().is_none_or(leaves);
-        let applicants = pods.iter().map(Applicant::of).filter(waits);
+        let waits = |one: &PendingPod| one.node.as_deref().is_none_or(leaves);
+        let pending_pods = pods.iter().map(PendingPod::of).filter(waits);
         let denied = |name: &str| self.denied.iter().filter(|one| *one == name).count() as u32;
         let arrival = |name: &str| self.arrived.iter().position(|one| one == name).map_or(0, |at| at as u64 + 1);
-        let applicants = applicants.map(|one| {
+        let pending_pods = pending_pods.map(|one| {
             let (denied, arrival) = (denied(&one.pod.name), arrival(&one.pod.name));
-            Applicant { denied, arrival, queued: arrival, ..one }
+            PendingPod { denied, arrival, queued: arrival, ..one }
         });
-        let applicants = applicants.map(|one| (one.path().into(), Arc::new(one))).collect();
-        let bound = pods.iter().map(Applicant::of).filter(|one| !one.is_unbound());
+        let pending_pods = pending_pods.map(|one| (one.path().into(), Arc::new(one))).collect();
+        let bound = pods.iter().map(PendingPod::of).filter(|one| !one.is_unbound());
         let homes = bound.filter_map(|one| Some((one.path().into(), (one.pod.uid.clone(), one.node?)))).collect();
-        View { homes, pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), applicants, snapshot, nodes }
+        View { homes, pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), pending_pods, snapshot, nodes }
     }
 
-    fn look<T>(&self, then: impl FnOnce(&View, &Scene<'_>) -> T) -> T {
+    fn look<T>(&self, then: impl FnOnce(&View, &PlacementView<'_>) -> T) -> T {
         let view = self.view();
         let node_of = |claim: &NodeClaim| {
             let id = claim.status.as_ref()?.provider_id.as_deref()?;
@@ -146,7 +148,10 @@ impl Cluster {
         let claims: Vec<Claimed<'_>> =
             view.claims.iter().map(|claim| Claimed { claim, node: node_of(claim) }).collect();
         let nodes: BTreeSet<&str> = view.nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
-        then(&view, &Scene { claims: &claims, applicants: &view.applicants, nodes: &nodes, homes: &view.homes })
+        then(
+            &view,
+            &PlacementView { claims: &claims, pending_pods: &view.pending_pods, nodes: &nodes, homes: &view.homes },
+        )
     }
 
     /// What a round would come to.

@@ -25,19 +25,19 @@ impl<P: Provider> Leader<P> {
     /// Schedules a reconciliation of every object, since a new leader does not know what changed before.
     pub(super) fn look_at_everything(&mut self) {
         let now = now();
-        let cluster = self.desk.picture.glance();
+        let cluster = self.context.picture.glance();
         for claim in cluster.claims() {
             let name = claim.metadata.name.clone().unwrap_or_default();
             for item in disruption::concern(&cluster, &name) {
                 self.commands.want(item, now);
             }
-            self.agenda.want(Item::Claim(name), now);
+            self.work_queue.want(Item::Claim(name), now);
         }
         for pool in cluster.pools() {
-            self.agenda.want(Item::Pool(pool.metadata.name.clone().unwrap_or_default()), now);
+            self.work_queue.want(Item::Pool(pool.metadata.name.clone().unwrap_or_default()), now);
         }
         for class in cluster.classes().filter(|class| class.reference.kind == P::CLASS) {
-            self.agenda.want(Item::Class(class.reference.name.clone()), now);
+            self.work_queue.want(Item::Class(class.reference.name.clone()), now);
         }
         for pod in cluster.unbound() {
             self.window.arrive(&pod.uid, now);
@@ -52,38 +52,38 @@ impl<P: Provider> Leader<P> {
     pub(super) fn take_in(&mut self, changed: &Changed) {
         let now = now();
         if changed.has_new_policy {
-            self.rhythm.hurry();
+            self.pass_schedule.hurry();
         } else {
-            self.rhythm.stir();
+            self.pass_schedule.stir();
         }
-        let cluster = self.desk.picture.glance();
+        let cluster = self.context.picture.glance();
         let of_daemons = [Kind::DaemonSet, Kind::LimitRange, Kind::RuntimeClass];
         if changed.has_new_policy || of_daemons.iter().any(|kind| changed.kinds.contains(*kind)) {
-            self.desk.memory().plan.forget_fruitless();
+            self.context.memory().plan.forget_fruitless();
         }
         for claim in changed.claims.iter().filter_map(|name| cluster.claim(name)) {
-            self.desk.memory().plan.observe(claim, now);
+            self.context.memory().plan.observe(claim, now);
         }
         let is_of_class = Kind::named(P::CLASS).is_some_and(|kind| changed.kinds.contains(kind));
         for (item, moment) in of_pools_and_classes(changed, &cluster, P::CLASS, now) {
             // When its class becomes ready, a pool is reconciled again even if it was just reconciled.
             if moment <= now && (changed.has_new_policy || is_of_class) {
-                self.agenda.insist(item, moment);
+                self.work_queue.insist(item, moment);
             } else {
-                self.agenda.want(item, moment);
+                self.work_queue.want(item, moment);
             }
         }
         let is_of_pods = changed.kinds.is_only(Kind::Pod);
         for name in &changed.claims {
             let stays = cluster.claim(name).is_some_and(|claim| claim.metadata.deletion_timestamp.is_none());
             let moment = if is_of_pods && stays { after(now, CROWD) } else { now };
-            self.agenda.want(Item::Claim(name.to_string()), moment);
+            self.work_queue.want(Item::Claim(name.to_string()), moment);
         }
         for item in changed.claims.iter().flat_map(|claim| disruption::concern(&cluster, claim)) {
             self.commands.want(item, now);
         }
-        self.desk.memory().left.extend(changed.left.iter().cloned());
-        look::remember_moves(&self.desk, &cluster, &changed.moved, now);
+        self.context.memory().left.extend(changed.left.iter().cloned());
+        look::remember_moves(&self.context, &cluster, &changed.moved, now);
         for path in &changed.waiting {
             if let Some(pod) = cluster.pod(path) {
                 // A pod newly marked unschedulable opens the window again; a pod newly nominated does not.
@@ -102,7 +102,7 @@ impl<P: Provider> Leader<P> {
             is_any_going = true;
         }
         if is_any_going {
-            self.desk
+            self.context
                 .provider
                 .keep_turns(cluster.claims().filter(stays).filter_map(|claim| claim.metadata.uid.as_deref()));
         }
@@ -117,13 +117,13 @@ impl<P: Provider> Leader<P> {
         }
         // A pod was bound elsewhere than planned, so its place can go to a pod that is about to be tried; or a pod has
         // lost its nomination, and its room is not reserved.
-        if changed.has_strayed || changed.has_forgotten && self.desk.memory().plan.has_any_place() {
+        if changed.has_strayed || changed.has_forgotten && self.context.memory().plan.has_any_place() {
             self.nominate_at = Some(now);
         }
         let concerns_nodes = [Kind::Node, Kind::NodeClaim].iter().any(|kind| changed.kinds.contains(*kind));
         if concerns_nodes || !changed.waiting.is_empty() {
             // Do not delay nominations while nodes are held for them.
-            let is_held = self.desk.memory().gates.is_any_held();
+            let is_held = self.context.memory().gates.is_any_held();
             let soon = after(now, if is_of_pods && !is_held { CROWD } else { gather(cluster.count_unbound()) });
             self.nominate_at = Some(self.nominate_at.map_or(soon, |moment| moment.min(soon)));
         }
@@ -132,7 +132,7 @@ impl<P: Provider> Leader<P> {
     /// Returns true if a pod among the changes occupies room planned for other pods. Those are about to be tried, and
     /// are refused unless the new decision moves some of them first.
     fn is_any_crowded(&self, changed: &Changed, cluster: &Cluster) -> bool {
-        let memory = self.desk.memory();
+        let memory = self.context.memory();
         let claims = changed.claims.iter().filter(|name| memory.plan.has_places(name));
         let mut claims = claims.filter_map(|name| cluster.claim(name).map(|claim| (name, claim)));
         claims.any(|(name, claim)| cluster.is_crowded(claim, memory.plan.placed_on(name)))
@@ -141,17 +141,17 @@ impl<P: Provider> Leader<P> {
     /// Reconciles the claims of classes that have become ready, which their status may not show, and provisions for
     /// pods that waited for the class.
     pub(super) fn look_at_claims_of_ready_classes(&mut self) {
-        let ready = std::mem::take(&mut self.desk.memory().ready_classes);
+        let ready = std::mem::take(&mut self.context.memory().ready_classes);
         if ready.is_empty() {
             return;
         }
         let now = now();
-        let desk = Arc::clone(&self.desk);
-        let cluster = desk.picture.glance();
+        let context = Arc::clone(&self.context);
+        let cluster = context.picture.glance();
         for class in cluster.classes().filter(|class| class.reference.kind == P::CLASS) {
             if ready.contains(&class.reference.name) {
                 for claim in cluster.claims_of_class(&class.reference) {
-                    self.agenda.want(Item::Claim(claim.metadata.name.clone().unwrap_or_default()), now);
+                    self.work_queue.want(Item::Claim(claim.metadata.name.clone().unwrap_or_default()), now);
                 }
             }
         }
@@ -162,7 +162,7 @@ impl<P: Provider> Leader<P> {
 
     /// Forgets pods that have been bound or deleted.
     pub(super) fn forget_gone(&mut self) {
-        let cluster = self.desk.picture.glance();
+        let cluster = self.context.picture.glance();
         let there: BTreeSet<&str> = cluster.unbound().map(|pod| &*pod.uid).collect();
         self.waiting.retain(|word| word.split_once(' ').is_some_and(|(uid, _)| there.contains(uid)));
     }

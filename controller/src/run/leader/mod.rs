@@ -27,12 +27,12 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
 use self::turns::{Turn, Waiting};
-use super::agenda::{Agenda, Verdict};
-use super::desk::Desk;
+use super::context::LeaderContext;
 use super::orders::{self, Ordered};
 use super::provider::Provider;
+use super::work_queue::{Verdict, WorkQueue};
 use super::{disruption, garbage, look, now, round};
-use crate::disruption::{Deliberation, Opening, Rhythm};
+use crate::disruption::{DisruptionPlanner, Opening, PassSchedule};
 use crate::edge::Held;
 use crate::lifecycle::Answers;
 use crate::provision::Window;
@@ -82,15 +82,15 @@ enum Audience {
 }
 
 struct Leader<P> {
-    desk: Arc<Desk<P>>,
-    agenda: Agenda<Item>,
+    context: Arc<LeaderContext<P>>,
+    work_queue: WorkQueue<Item>,
     window: Window,
     tasks: JoinSet<Done>,
     open: usize,
     /// Objects of disruption: commands in progress, and taints without a command.
-    commands: Agenda<disruption::Item>,
-    rhythm: Rhythm,
-    deliberation: Deliberation,
+    commands: WorkQueue<disruption::Item>,
+    pass_schedule: PassSchedule,
+    planner: DisruptionPlanner,
     is_deliberating: bool,
     /// True while commands are being begun. They are not reconciled until that is done, because an incomplete command
     /// would be repaired.
@@ -115,21 +115,24 @@ struct Leader<P> {
 }
 
 /// Leads until it is dropped, or until a task panics.
-pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>, orders: &mut mpsc::Receiver<Ordered>) -> JoinError {
-    desk.picture.synced().await;
+pub(super) async fn lead<P: Provider>(
+    context: Arc<LeaderContext<P>>,
+    orders: &mut mpsc::Receiver<Ordered>,
+) -> JoinError {
+    context.picture.synced().await;
     // Everything is reconciled anyway; pod events before this time are not recorded.
-    drop(desk.picture.take_changed());
-    look::learn_from_all(&desk);
-    let (begun, tempo) = (now(), desk.settings.tempo);
+    drop(context.picture.take_changed());
+    look::learn_from_all(&context);
+    let (begun, timing) = (now(), context.settings.timing);
     let mut leader = Leader {
-        desk,
-        commands: Agenda::default(),
+        context,
+        commands: WorkQueue::default(),
         // A new leader has not computed nominations yet: a node that waits for its pods would seem empty.
-        rhythm: Rhythm::from(after(begun, tempo.every)),
-        deliberation: Deliberation::at(tempo),
+        pass_schedule: PassSchedule::from(after(begun, timing.every)),
+        planner: DisruptionPlanner::at(timing),
         is_deliberating: false,
         is_opening: false,
-        agenda: Agenda::default(),
+        work_queue: WorkQueue::default(),
         window: Window::default(),
         tasks: JoinSet::new(),
         open: 0,
@@ -144,7 +147,7 @@ pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>, orders: &mut mpsc::Rec
         waiting: BTreeSet::new(),
     };
     leader.look_at_everything();
-    let provider = leader.desk.provider.clone();
+    let provider = leader.context.provider.clone();
     tokio::select! {
         broken = leader.run(orders) => broken,
         never = provider.keep_up() => match never {},
@@ -155,7 +158,7 @@ pub(super) async fn lead<P: Provider>(desk: Arc<Desk<P>>, orders: &mut mpsc::Rec
 
 impl<P: Provider> Leader<P> {
     async fn run(&mut self, orders: &mut mpsc::Receiver<Ordered>) -> JoinError {
-        let picture = self.desk.picture.clone();
+        let picture = self.context.picture.clone();
         loop {
             self.hand_out();
             let wait = self
@@ -178,18 +181,18 @@ impl<P: Provider> Leader<P> {
         match done {
             Done::Looked(item, verdict) => {
                 self.open = self.open.saturating_sub(1);
-                self.agenda.close(&item, verdict, now);
+                self.work_queue.close(&item, verdict, now);
                 self.look_at_claims_of_ready_classes();
             }
             Done::Advanced(item, verdict) => {
                 self.open = self.open.saturating_sub(1);
                 self.commands.close(&item, verdict, now);
             }
-            Done::Deliberated(disruption::Deliberated { deliberation, openings, again, moments }) => {
+            Done::Deliberated(disruption::Deliberated { planner, openings, again, moments }) => {
                 self.is_deliberating = false;
-                self.deliberation = deliberation;
-                let is_open = self.deliberation.is_open();
-                self.rhythm.answer(again, is_open, moments, now);
+                self.planner = planner;
+                let is_open = self.planner.is_open();
+                self.pass_schedule.answer(again, is_open, moments, now);
                 self.note_rests(now);
                 self.begin(openings);
             }
@@ -197,7 +200,7 @@ impl<P: Provider> Leader<P> {
             Done::Decided(step) => {
                 self.is_planning = false;
                 // The room of a pod may be given to another pod, which causes no change.
-                let waits = self.desk.picture.glance().count_unbound() > 0;
+                let waits = self.context.picture.glance().count_unbound() > 0;
                 self.decide_at = [step.again, waits.then(|| after(now, AGAIN))].into_iter().flatten().min();
                 self.nominate_at = Some(now);
                 self.tell(step, Audience::People);
@@ -218,7 +221,7 @@ impl<P: Provider> Leader<P> {
             Done::Tidied(missing, again) => {
                 self.tidy_at = Some(again);
                 for claim in missing {
-                    self.agenda.want(Item::Claim(claim), now);
+                    self.work_queue.want(Item::Claim(claim), now);
                 }
             }
         }
@@ -226,11 +229,11 @@ impl<P: Provider> Leader<P> {
 
     /// Has NodePools say whose consolidation rests, or rests no more.
     fn note_rests(&mut self, now: Timestamp) {
-        let rests = self.deliberation.delivered().filter_map(|one| Some((one.pool.to_string(), one.rest?))).collect();
-        let before = std::mem::replace(&mut self.desk.memory().rests, rests);
-        for (pool, rest) in &self.desk.memory().rests {
+        let rests = self.planner.delivered().filter_map(|one| Some((one.pool.to_string(), one.rest?))).collect();
+        let before = std::mem::replace(&mut self.context.memory().rests, rests);
+        for (pool, rest) in &self.context.memory().rests {
             if before.get(pool) != Some(rest) {
-                self.agenda.want(Item::Pool(pool.clone()), now);
+                self.work_queue.want(Item::Pool(pool.clone()), now);
             }
         }
     }
@@ -241,9 +244,9 @@ impl<P: Provider> Leader<P> {
             return;
         }
         self.is_opening = true;
-        let desk = Arc::clone(&self.desk);
+        let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            disruption::open(desk, openings).await;
+            disruption::open(context, openings).await;
             Done::Opened
         });
     }
@@ -253,31 +256,31 @@ impl<P: Provider> Leader<P> {
         if step.writes.is_empty() {
             return;
         }
-        let desk = Arc::clone(&self.desk);
+        let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
             // The next decision retries failures.
-            let _ = desk.edge.carry_out(&step, &mut Held::default(), &mut Answers::default()).await;
+            let _ = context.edge.carry_out(&step, &mut Held::default(), &mut Answers::default()).await;
             Done::Told(audience)
         });
     }
 
     /// Schedules the claims whose Nodes have been released, each at the time at which its node opens.
     fn open_gates(&mut self) {
-        let desk = Arc::clone(&self.desk);
-        for (claim, moment) in desk.memory().gates.openings() {
-            self.agenda.want(Item::Claim(claim.clone()), moment);
+        let context = Arc::clone(&self.context);
+        for (claim, moment) in context.memory().gates.openings() {
+            self.work_queue.want(Item::Claim(claim.clone()), moment);
         }
     }
 
     fn next_moment(&self) -> Option<Timestamp> {
         let is_free = self.open < AT_ONCE;
         [
-            self.agenda.next().filter(|_| is_free),
+            self.work_queue.next().filter(|_| is_free),
             self.commands.next().filter(|_| is_free && !self.is_opening),
-            self.window.due(&self.desk.settings.window).filter(|_| !self.is_planning),
+            self.window.due(&self.context.settings.window).filter(|_| !self.is_planning),
             self.decide_at.filter(|_| !self.is_planning),
             self.nominate_at.filter(|_| !self.is_nominating),
-            self.can_deliberate().then(|| self.rhythm.next()),
+            self.can_deliberate().then(|| self.pass_schedule.next()),
             self.tidy_at,
         ]
         .into_iter()
@@ -295,14 +298,14 @@ impl<P: Provider> Leader<P> {
     fn hand_out(&mut self) {
         let now = now();
         while self.open < AT_ONCE {
-            let Some(item) = self.agenda.take(now) else { break };
+            let Some(item) = self.work_queue.take(now) else { break };
             self.open += 1;
-            let desk = Arc::clone(&self.desk);
+            let context = Arc::clone(&self.context);
             self.tasks.spawn(async move {
                 let verdict = match &item {
-                    Item::Claim(name) => look::claim(&desk, name).await,
-                    Item::Pool(name) => look::pool(&desk, name).await,
-                    Item::Class(name) => look::class(&desk, name).await,
+                    Item::Claim(name) => look::claim(&context, name).await,
+                    Item::Pool(name) => look::pool(&context, name).await,
+                    Item::Class(name) => look::class(&context, name).await,
                 };
                 Done::Looked(item, verdict)
             });
@@ -310,9 +313,9 @@ impl<P: Provider> Leader<P> {
         while self.open < AT_ONCE && !self.is_opening {
             let Some(item) = self.commands.take(now) else { break };
             self.open += 1;
-            let desk = Arc::clone(&self.desk);
+            let context = Arc::clone(&self.context);
             self.tasks.spawn(async move {
-                let verdict = disruption::look(&desk, &item).await;
+                let verdict = disruption::look(&context, &item).await;
                 Done::Advanced(item, verdict)
             });
         }
@@ -321,14 +324,14 @@ impl<P: Provider> Leader<P> {
             match turn {
                 Turn::Pods => self.plan(),
                 Turn::Order => self.carry_out_order(),
-                Turn::Deliberation => self.deliberate(),
+                Turn::DisruptionPlanner => self.deliberate(),
             }
         }
         if self.tidy_at.is_some_and(|moment| moment <= now) {
             self.tidy_at = None;
-            let desk = Arc::clone(&self.desk);
+            let context = Arc::clone(&self.context);
             self.tasks.spawn(async move {
-                let (missing, again) = garbage::tidy(&desk).await;
+                let (missing, again) = garbage::tidy(&context).await;
                 Done::Tidied(missing, again)
             });
         }
@@ -337,12 +340,12 @@ impl<P: Provider> Leader<P> {
     /// Returns the decisions that could begin now. Decisions about launches run one at a time, and an order waits until
     /// the replacements of decided commands have been created.
     fn waiting_for_a_turn(&self, now: Timestamp) -> Waiting {
-        let is_due =
-            self.window.is_due(&self.desk.settings.window, now) || self.decide_at.is_some_and(|moment| moment <= now);
+        let is_due = self.window.is_due(&self.context.settings.window, now)
+            || self.decide_at.is_some_and(|moment| moment <= now);
         Waiting {
             pods: is_due && !self.is_planning,
             order: self.order.is_some() && !self.is_planning && !self.is_opening,
-            deliberation: self.can_deliberate() && self.rhythm.is_due(now),
+            planner: self.can_deliberate() && self.pass_schedule.is_due(now),
         }
     }
 
@@ -353,8 +356,8 @@ impl<P: Provider> Leader<P> {
         self.is_planning = true;
         self.was_order = false;
         self.forget_gone();
-        let desk = Arc::clone(&self.desk);
-        self.tasks.spawn(async move { Done::Decided(round::provision(desk).await) });
+        let context = Arc::clone(&self.context);
+        self.tasks.spawn(async move { Done::Decided(round::provision(context).await) });
     }
 
     /// Starts executing the next order.
@@ -362,19 +365,19 @@ impl<P: Provider> Leader<P> {
         let Some(order) = self.order.take() else { return };
         self.is_planning = true;
         self.was_order = true;
-        let desk = Arc::clone(&self.desk);
+        let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            orders::carry_out(desk, order).await;
+            orders::carry_out(context, order).await;
             Done::Ordered
         });
     }
 
     /// Starts a decision about disruption.
     fn deliberate(&mut self) {
-        self.rhythm.ask(now());
+        self.pass_schedule.ask(now());
         self.is_deliberating = true;
-        let (desk, deliberation) = (Arc::clone(&self.desk), self.deliberation.clone());
-        self.tasks.spawn(async move { Done::Deliberated(disruption::deliberate(desk, deliberation).await) });
+        let (context, planner) = (Arc::clone(&self.context), self.planner.clone());
+        self.tasks.spawn(async move { Done::Deliberated(disruption::deliberate(context, planner).await) });
     }
 
     /// Starts computing nominations, if that is due. It does not wait for the next round: a node that registers
@@ -384,10 +387,10 @@ impl<P: Provider> Leader<P> {
             return;
         }
         self.nominate_at = None;
-        if self.desk.settings.nominates {
+        if self.context.settings.nominates {
             self.is_nominating = true;
-            let (desk, is_telling) = (Arc::clone(&self.desk), self.is_telling);
-            self.tasks.spawn(async move { Done::Nominated(round::nominate(&desk, is_telling)) });
+            let (context, is_telling) = (Arc::clone(&self.context), self.is_telling);
+            self.tasks.spawn(async move { Done::Nominated(round::nominate(&context, is_telling)) });
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::watch::Picture;
 
 /// State of the cluster.
 #[derive(Debug)]
-pub(super) struct Scene(pub(super) Picture);
+pub(super) struct ClusterMetrics(pub(super) Picture);
 
 /// This process, from `/proc/self`.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64
     ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
 }
 
-impl Collector for Scene {
+impl Collector for ClusterMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let Self(picture) = self;
         let synced = if picture.is_synced() { 1.0 } else { 0.0 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_api::{NodeClaim, annotations, events};
-use muster_scheduling::disrupt::{Cause, Estate, allowed_disruptions};
+use muster_scheduling::disrupt::{Cause, DisruptionInput, allowed_disruptions};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -83,7 +83,7 @@ impl Disruption {
     }
 
     /// Records a decision about disruption, and the disruptions that budgets allow.
-    pub(super) fn deliberated(&self, estate: &Estate, now: Timestamp, took: Duration) {
+    pub(super) fn deliberated(&self, estate: &DisruptionInput, now: Timestamp, took: Duration) {
         self.evaluations.observe(took.as_secs_f64());
         self.allowed.clear();
         for (pool, cause, nodes) in allowed_disruptions(estate, now) {

@@ -13,7 +13,7 @@ use crate::lifecycle::Eviction;
 
 /// Current state of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct BudgetState {
     /// Number of pods that it selects and that should exist.
     pub(crate) expected: i32,
     /// Number of these that are ready.
@@ -24,7 +24,7 @@ pub(crate) struct Standing {
 
 // === impl Standing ===
 
-impl Standing {
+impl BudgetState {
     /// Returns the number of pods that may be evicted now.
     pub(crate) fn allowed(self) -> i32 {
         (self.healthy - self.desired).max(0)
@@ -41,7 +41,7 @@ impl Api {
             return Eviction::Done;
         }
         let grace = Duration::from_secs(grace_of(pod));
-        let guards: Vec<(Path, Standing)> = self
+        let guards: Vec<(Path, BudgetState)> = self
             .budgets
             .iter()
             .filter(|(of, budget)| of.namespace == path.namespace && selects(budget, pod))
@@ -74,7 +74,7 @@ impl Api {
     }
 
     /// Returns the state of a budget from the current pods.
-    pub(crate) fn standing(&self, of: &Path, budget: &PodDisruptionBudget) -> Standing {
+    pub(crate) fn standing(&self, of: &Path, budget: &PodDisruptionBudget) -> BudgetState {
         let chosen = self.pods.iter().filter(|(path, _)| path.namespace == of.namespace).map(|(_, pod)| pod);
         let chosen: Vec<&Pod> = chosen.filter(|pod| selects(budget, pod) && !has_ended(pod)).collect();
         let count = |pods: &dyn Fn(&Pod) -> bool| chosen.iter().filter(|pod| pods(pod)).count() as i64;
@@ -93,12 +93,12 @@ impl Api {
         let most_away = spec.and_then(|spec| spec.max_unavailable.as_ref()).map(share);
         let desired = least.or_else(|| most_away.map(|most| (expected - most).max(0))).unwrap_or(expected - 1).max(0);
         let figure = |count: i64| i32::try_from(count).unwrap_or(i32::MAX);
-        Standing { expected: figure(expected), healthy: figure(healthy), desired: figure(desired) }
+        BudgetState { expected: figure(expected), healthy: figure(healthy), desired: figure(desired) }
     }
 
     /// Updates the status of every budget.
     pub(crate) fn judge_budgets(&mut self) {
-        let stands: Vec<(Path, Standing)> =
+        let stands: Vec<(Path, BudgetState)> =
             self.budgets.iter().map(|(path, budget)| (path.clone(), self.standing(path, budget))).collect();
         for (path, standing) in stands {
             let _gone_already = self.update(&Kind::Budget, &path, None, |budget: &mut PodDisruptionBudget| {

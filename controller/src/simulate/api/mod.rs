@@ -8,7 +8,7 @@
 //! update of an outdated version, and objects that are being deleted stay until their last finalizer is removed.
 
 mod eviction;
-mod shelf;
+mod object_store;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ use muster_api::{NodeClaim, NodePool};
 use serde::Serialize;
 
 pub(crate) use self::eviction::is_ready;
-pub(crate) use self::shelf::{Path, Shelf};
+pub(crate) use self::object_store::{ObjectStore, Path};
 
 /// Error of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,22 +82,22 @@ pub(crate) struct Key {
 /// A kind with its own store.
 pub(crate) trait Kept: Resource + Clone + PartialEq + Serialize {
     fn key(&self) -> Key;
-    fn shelf<'a>(api: &'a Api, kind: &Kind) -> Option<&'a Shelf<Self>>;
-    fn shelf_mut<'a>(api: &'a mut Api, kind: &Kind) -> &'a mut Shelf<Self>;
+    fn shelf<'a>(api: &'a Api, kind: &Kind) -> Option<&'a ObjectStore<Self>>;
+    fn shelf_mut<'a>(api: &'a mut Api, kind: &Kind) -> &'a mut ObjectStore<Self>;
 }
 
 /// In-memory API server.
 #[derive(Debug, Default)]
 pub(crate) struct Api {
-    pub(crate) pods: Shelf<Pod>,
-    pub(crate) nodes: Shelf<Node>,
-    pub(crate) claims: Shelf<NodeClaim>,
-    pub(crate) pools: Shelf<NodePool>,
-    pub(crate) budgets: Shelf<PodDisruptionBudget>,
-    pub(crate) volume_claims: Shelf<PersistentVolumeClaim>,
-    pub(crate) volumes: Shelf<PersistentVolume>,
-    pub(crate) attachments: Shelf<VolumeAttachment>,
-    pub(crate) others: BTreeMap<String, Shelf<DynamicObject>>,
+    pub(crate) pods: ObjectStore<Pod>,
+    pub(crate) nodes: ObjectStore<Node>,
+    pub(crate) claims: ObjectStore<NodeClaim>,
+    pub(crate) pools: ObjectStore<NodePool>,
+    pub(crate) budgets: ObjectStore<PodDisruptionBudget>,
+    pub(crate) volume_claims: ObjectStore<PersistentVolumeClaim>,
+    pub(crate) volumes: ObjectStore<PersistentVolume>,
+    pub(crate) attachments: ObjectStore<VolumeAttachment>,
+    pub(crate) others: BTreeMap<String, ObjectStore<DynamicObject>>,
     version: u64,
     uids: u64,
     log: Vec<Key>,
@@ -112,11 +112,11 @@ macro_rules! kept {
                 Key { kind: Kind::$name, path: path_of(&self.metadata) }
             }
 
-            fn shelf<'a>(api: &'a Api, _: &Kind) -> Option<&'a Shelf<Self>> {
+            fn shelf<'a>(api: &'a Api, _: &Kind) -> Option<&'a ObjectStore<Self>> {
                 Some(&api.$field)
             }
 
-            fn shelf_mut<'a>(api: &'a mut Api, _: &Kind) -> &'a mut Shelf<Self> {
+            fn shelf_mut<'a>(api: &'a mut Api, _: &Kind) -> &'a mut ObjectStore<Self> {
                 &mut api.$field
             }
         }
@@ -138,11 +138,11 @@ impl Kept for DynamicObject {
         Key { kind: Kind::Other(kind), path: path_of(&self.metadata) }
     }
 
-    fn shelf<'a>(api: &'a Api, kind: &Kind) -> Option<&'a Shelf<Self>> {
+    fn shelf<'a>(api: &'a Api, kind: &Kind) -> Option<&'a ObjectStore<Self>> {
         if let Kind::Other(kind) = kind { api.others.get(kind) } else { None }
     }
 
-    fn shelf_mut<'a>(api: &'a mut Api, kind: &Kind) -> &'a mut Shelf<Self> {
+    fn shelf_mut<'a>(api: &'a mut Api, kind: &Kind) -> &'a mut ObjectStore<Self> {
         let kind = if let Kind::Other(kind) = kind { kind.clone() } else { String::new() };
         api.others.entry(kind).or_default()
     }
@@ -317,7 +317,7 @@ impl Api {
 
     /// Returns an object as JSON.
     pub(crate) fn json(&self, Key { kind, path }: &Key) -> Option<serde_json::Value> {
-        fn written<T: Serialize>(shelf: &Shelf<T>, path: &Path) -> Option<serde_json::Value> {
+        fn written<T: Serialize>(shelf: &ObjectStore<T>, path: &Path) -> Option<serde_json::Value> {
             shelf.get(path).and_then(|object| serde_json::to_value(object).ok())
         }
         match kind {
@@ -376,7 +376,7 @@ impl Api {
     }
 
     fn uids(&self) -> BTreeSet<String> {
-        let others = self.others.values().flat_map(Shelf::values).map(|one| &one.metadata);
+        let others = self.others.values().flat_map(ObjectStore::values).map(|one| &one.metadata);
         let claims = self.claims.values().map(|one| &one.metadata);
         let nodes = self.nodes.values().map(|one| &one.metadata);
         let pools = self.pools.values().map(|one| &one.metadata);

@@ -9,7 +9,7 @@ use muster_scheduling::disrupt::Moments;
 
 use super::edge::Carriage;
 use super::{Controller, Stop};
-use crate::disruption::{Home, Launches, Look, Opening, Openings, Tempo, Turn, advance, running, stale};
+use crate::disruption::{Home, Launches, Look, Opening, Openings, Timing, Turn, advance, running, stale};
 use crate::simulate::api::Kind;
 use crate::simulate::trace::Event;
 use crate::simulate::world::World;
@@ -21,25 +21,25 @@ impl Controller {
     /// Decides which nodes to disrupt, and starts the commands.
     pub(super) fn deliberate(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
-        self.rhythm.ask(now);
+        self.pass_schedule.ask(now);
         if self.cluster.claims().len() == 0 {
-            self.rhythm.answer(after(now, Tempo::default().every), false, Moments::default(), now);
+            self.pass_schedule.answer(after(now, Timing::default().every), false, Moments::default(), now);
             return Ok(());
         }
         let snapshot = self.snapshot(&self.cluster.manifests(), world).map_err(Stop::Failed)?;
-        let mut estate = snapshot.custody.estate(&snapshot.problem);
+        let mut estate = snapshot.managed_nodes.estate(&snapshot.problem);
         let settings = self.choices.policy.disruption(&self.choices.disruption);
-        self.deliberation.note_left(&std::mem::take(&mut self.left));
-        let Turn { decision, again, moments, violations } = self.deliberation.turn(&mut estate, now, &settings);
+        self.planner.note_left(&std::mem::take(&mut self.left));
+        let Turn { decision, again, moments, violations } = self.planner.turn(&mut estate, now, &settings);
         for violation in violations {
             world.trace.add(now, Event::Broken { what: format!("a disruption is not valid: {violation}") });
         }
-        self.rhythm.answer(again, self.deliberation.is_open(), moments, now);
+        self.pass_schedule.answer(again, self.planner.is_open(), moments, now);
         let pause = self.pause();
         if pause.disruption {
             return Ok(());
         }
-        self.deliberation.note_begun(&estate, &decision, now);
+        self.planner.note_begun(&estate, &decision, now);
         let stops = self.stops(now);
         let launches = Launches { pause, stops: &stops, caps: self.choices.provision.caps };
         for opening in Openings::new(&decision, &estate, launches).all(&self.cluster, &self.plan, now) {
@@ -88,7 +88,7 @@ impl Controller {
                     candidates: homes.iter().map(Home::candidate).collect(),
                     replacements: new.iter().map(Home::replacement).collect(),
                     pause: self.pause(),
-                    tempo: Tempo::default(),
+                    timing: Timing::default(),
                 };
                 let step = advance(&look, now);
                 self.note_again(&step, now);
@@ -109,7 +109,7 @@ impl Controller {
         let all: Vec<Home> =
             self.cluster.claims().filter_map(|claim| self.home_of(claim.metadata.name.as_deref()?)).collect();
         for home in all {
-            let step = stale(&home.candidate(), Tempo::default(), now);
+            let step = stale(&home.candidate(), Timing::default(), now);
             self.note_again(&step, now);
             if !step.writes.is_empty() {
                 let mut carriage = Self::carriage(std::slice::from_ref(&home));

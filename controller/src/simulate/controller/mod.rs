@@ -28,7 +28,7 @@ use self::offers::Offers;
 use super::api::{Api, Key, Kind};
 use super::policy::Policy;
 use super::world::World;
-use crate::disruption::{Deliberation, Rhythm};
+use crate::disruption::{DisruptionPlanner, PassSchedule};
 use crate::lifecycle::Listing;
 use crate::manifest::InputError;
 use crate::pools::Outcomes;
@@ -69,11 +69,11 @@ pub(crate) struct Controller {
     nominate_again: Option<Timestamp>,
     /// Claims whose Nodes wait for nominations of pods, or for other Nodes.
     held: BTreeSet<String>,
-    deliberation: Deliberation,
+    planner: DisruptionPlanner,
     /// Nodes that a pod has left since the last disruption decision.
     left: BTreeSet<Arc<str>>,
     /// Schedule of disruption decisions.
-    rhythm: Rhythm,
+    pass_schedule: PassSchedule,
     /// Time at which running commands are checked again.
     advance_at: Option<Timestamp>,
     collect_at: Timestamp,
@@ -104,9 +104,9 @@ impl Controller {
             round_again: None,
             nominate_again: None,
             held: BTreeSet::new(),
-            deliberation: Deliberation::default(),
+            planner: DisruptionPlanner::default(),
             left: BTreeSet::new(),
-            rhythm: Rhythm::from(now),
+            pass_schedule: PassSchedule::from(now),
             advance_at: None,
             collect_at: now,
             pools_due: BTreeSet::new(),
@@ -145,9 +145,9 @@ impl Controller {
                 self.plan.forget_fruitless();
             }
             if changed.has_new_policy {
-                self.rhythm.hurry();
+                self.pass_schedule.hurry();
             } else if !changed.is_empty() {
-                self.rhythm.stir();
+                self.pass_schedule.stir();
             }
             self.left.extend(changed.left.iter().cloned());
             self.changed.merge(changed);
@@ -184,7 +184,7 @@ impl Controller {
             if self.round_is_due(world.clock.now()) {
                 self.round(world)?;
             }
-            if self.rhythm.is_due(world.clock.now()) {
+            if self.pass_schedule.is_due(world.clock.now()) {
                 self.deliberate(world)?;
             }
             if world.clock.now() >= self.collect_at {
@@ -207,7 +207,7 @@ impl Controller {
             self.round_again,
             self.nominate_again,
             self.advance_at,
-            has_nodes.then_some(self.rhythm.next()),
+            has_nodes.then_some(self.pass_schedule.next()),
             has_nodes.then_some(self.collect_at),
             (!self.pools_due.is_empty()).then_some(self.pools_at),
         ]

@@ -63,18 +63,19 @@ impl Controller {
         let mut manifests = self.cluster.manifests();
         // The bill uses the cloud's prices, not those of NodeOverlays.
         manifests.node_overlays.clear();
-        let Snapshot { mut problem, custody, .. } = snapshot::assemble(&manifests, &world.settings, &types)?;
+        let Snapshot { mut problem, managed_nodes, .. } = snapshot::assemble(&manifests, &world.settings, &types)?;
         let nodes = std::mem::take(&mut problem.nodes);
         let is_paid = |node: &Node| {
             let spec = self.cluster.node(&node.name).and_then(|node| node.spec.as_ref());
             spec.and_then(|spec| spec.provider_id.as_ref()).is_some_and(|id| paid.contains(id))
         };
-        let managed = nodes.iter().zip(&custody.members).filter_map(|(node, member)| Some((node, member.as_ref()?)));
+        let managed =
+            nodes.iter().zip(&managed_nodes.members).filter_map(|(node, member)| Some((node, member.as_ref()?)));
         let moves = managed
             .filter(|(node, _)| is_paid(node))
-            .flat_map(|(node, member)| node.bound.iter().zip(&member.occupants));
+            .flat_map(|(node, member)| node.bound.iter().zip(&member.node_pods));
         problem.pods = moves
-            .filter(|(pod, occupant)| occupant.reschedulable && pod.counts)
+            .filter(|(pod, node_pod)| node_pod.reschedulable && pod.counts)
             .map(|(pod, _)| Pod { name: Arc::clone(&pod.name), spec: pod.spec })
             .collect();
         // A spread only applies at placement; it may be violated after other pods have left.

@@ -11,7 +11,7 @@ use super::edge::Carriage;
 use super::rounds::pool_of;
 use super::{Controller, Stop};
 use crate::classes;
-use crate::lifecycle::garbage::{self, Yard};
+use crate::lifecycle::garbage::{self, GarbageInput};
 use crate::lifecycle::{Listing, interruption};
 use crate::pools::{self, Edition, Outcomes};
 use crate::provision::Claimed;
@@ -91,7 +91,7 @@ impl Controller {
             let reference = &pool.spec.template.spec.node_class_ref;
             let class = self.cluster.class(reference).map(claims::class_of);
             let outcomes = self.outcomes.entry(name.to_string()).or_insert_with(|| Outcomes::of(&pool, class.as_ref()));
-            let rest = self.deliberation.rest_of(&name);
+            let rest = self.planner.rest_of(&name);
             let step = {
                 let claims = self.cluster.claims_of_pool(&name);
                 let all: Vec<Claimed<'_>> = claims.map(|claim| self.cluster.claimed(claim)).collect();
@@ -151,7 +151,7 @@ impl Controller {
             node.metadata.labels.as_ref().is_some_and(|all| all.contains_key(muster_api::labels::NODEPOOL))
         };
         let nodes: Vec<_> = self.cluster.nodes().filter(is_ours).cloned().collect();
-        let yard = Yard {
+        let yard = GarbageInput {
             listed_at: now,
             instances: &instances,
             claims: self.cluster.claims().collect(),

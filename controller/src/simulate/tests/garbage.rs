@@ -83,9 +83,9 @@ struct Tally {
 }
 
 /// Shows the case if what is done with it panics.
-struct Witness<'i>(u64, usize, &'i str);
+struct WriteObserver<'i>(u64, usize, &'i str);
 
-impl Drop for Witness<'_> {
+impl Drop for WriteObserver<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("seed {}, case {}:\n{}", self.0, self.1, self.2);
@@ -135,7 +135,7 @@ fn try_one(dice: &mut Dice, tally: &mut Tally, seed: u64, number: usize, plays_e
         (written(&script, dice), CLUSTER.to_owned())
     };
     let case = format!("{script}\n--- cluster\n{cluster}");
-    let _witness = Witness(seed, number, &case);
+    let _witness = WriteObserver(seed, number, &case);
     see_through(script, &cluster, number.is_multiple_of(plays_each), tally);
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::{Cluster, Kind};
 use super::objects::{Deed, deeds, object, path};
 use crate::lifecycle::{Attachment, Resident};
-use crate::provision::Applicant;
+use crate::provision::PendingPod;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
@@ -73,10 +73,10 @@ proptest! {
             pod.spec.as_ref().unwrap().node_name.is_none() && phase != Some("Succeeded") && pod.metadata.deletion_timestamp.is_none()
         };
         prop_assert_eq!(cluster.count_unbound(), pods.iter().filter(waits).count());
-        let applicants = cluster.moment().applicants;
+        let pending_pods = cluster.moment().pending_pods;
         for pod in pods.iter().filter(waits) {
-            let scanned = Applicant::of(pod);
-            let found = applicants.get(&*scanned.path()).map(|one| Applicant { denied: 0, arrival: 0, queued: 0, ..(**one).clone() });
+            let scanned = PendingPod::of(pod);
+            let found = pending_pods.get(&*scanned.path()).map(|one| PendingPod { denied: 0, arrival: 0, queued: 0, ..(**one).clone() });
             prop_assert_eq!(found, Some(scanned));
         }
         for instance in ["i-0", "i-1"] {

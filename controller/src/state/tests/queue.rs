@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::super::{Cluster, Kind};
-use crate::provision::Applicant;
+use crate::provision::PendingPod;
 
 struct Queue(Cluster);
 
@@ -35,9 +35,9 @@ impl Queue {
     }
 
     fn names(&self) -> Vec<String> {
-        let applicants = self.0.moment().applicants;
-        let place = |one: &Arc<Applicant>| (self.0.queue().position(one), one.pod.name.clone());
-        let mut all: Vec<_> = applicants.values().map(place).collect();
+        let pending_pods = self.0.moment().pending_pods;
+        let place = |one: &Arc<PendingPod>| (self.0.queue().position(one), one.pod.name.clone());
+        let mut all: Vec<_> = pending_pods.values().map(place).collect();
         all.sort_unstable();
         all.into_iter().map(|(_, name)| name).collect()
     }

@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::{Known, Observed, Outcome, send};
-use crate::course::Observation;
+use crate::boot_state::Observation;
 use crate::probes::journal::Journal;
 use crate::probes::systemd;
 use crate::publish::socket::Asked;

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Known, Observed, Outcome, send};
-use crate::course::Observation;
+use crate::boot_state::Observation;
 use crate::probes::journal::Journal;
 use crate::probes::supervisor;
 use crate::publish::socket::Asked;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_aws::live::{Connection, Witness};
+use muster_aws::live::{CallObserver, Connection};
 use muster_controller::ec2::{self, Ec2 as Provider};
 use muster_controller::provision::Lengths;
 use muster_controller::run::{CloudOptions, Options, run_in};
@@ -26,7 +26,7 @@ pub(crate) struct Controller {
 
 impl Ground {
     /// EC2 as the controller sees it.
-    pub(crate) async fn provider(&self, options: ec2::Options, witness: Option<Arc<dyn Witness>>) -> Provider {
+    pub(crate) async fn provider(&self, options: ec2::Options, witness: Option<Arc<dyn CallObserver>>) -> Provider {
         let aws = Connection::new(&self.ec2.sdk_config(CONTROLLER)).unwrap();
         Provider::connect_through(aws, self.kube(), options, witness).await.unwrap()
     }

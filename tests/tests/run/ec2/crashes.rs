@@ -51,7 +51,7 @@ impl Life {
     }
 }
 
-impl edge::Witness for Life {
+impl edge::WriteObserver for Life {
     fn before<'a>(&'a self, write: &'a Write) -> Pause<'a> {
         self.pass(format!("before {}", told(write)))
     }
@@ -61,7 +61,7 @@ impl edge::Witness for Life {
     }
 }
 
-impl live::Witness for Life {
+impl live::CallObserver for Life {
     fn before<'a>(&'a self, operation: &'static str) -> live::Pause<'a> {
         if only_reads(operation) { Box::pin(std::future::ready(())) } else { self.pass(format!("before {operation}")) }
     }
@@ -109,8 +109,8 @@ impl Lives {
             loop {
                 let life =
                     Arc::new(Life { points: Arc::clone(&own), is_over: AtomicBool::new(false), over: Notify::new() });
-                let of_calls: Arc<dyn live::Witness> = Arc::clone(&life) as Arc<dyn live::Witness>;
-                let of_writes: Arc<dyn edge::Witness> = Arc::clone(&life) as Arc<dyn edge::Witness>;
+                let of_calls: Arc<dyn live::CallObserver> = Arc::clone(&life) as Arc<dyn live::CallObserver>;
+                let of_writes: Arc<dyn edge::WriteObserver> = Arc::clone(&life) as Arc<dyn edge::WriteObserver>;
                 let provider = ground.provider(ec2::Options::of(CLUSTER), Some(of_calls)).await;
                 let run = run_in(ground.kube(), provider, run_options(0), Some(of_writes), std::future::pending());
                 tokio::select! {

@@ -4,8 +4,8 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use crate::compile::{Compiled, fits};
-use crate::pack::ground::Ground;
 use crate::pack::groups::Grouped;
+use crate::pack::shape_index::ShapeIndex;
 
 /// Shape and cell in which a node can be launched.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ pub(super) struct Place {
 pub(super) struct Market<'a> {
     compiled: &'a Compiled<'a>,
     grouped: &'a Grouped,
-    ground: &'a Ground<'a>,
+    shape_index: &'a ShapeIndex<'a>,
     pub(super) places: Vec<Place>,
     /// Place of each cell.
     pub(super) place_of: Vec<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Market<'a> {
 }
 
 impl<'a> Market<'a> {
-    pub(super) fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped, ground: &'a Ground<'a>) -> Self {
+    pub(super) fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped, shape_index: &'a ShapeIndex<'a>) -> Self {
         let mut ruled = FixedBitSet::with_capacity(compiled.cells.dimensions.len());
         ruled.extend(grouped.rules.domain.iter().filter_map(|rule| compiled.cells.dimension(&rule.key)));
         let mut ids: FxHashMap<Vec<Option<usize>>, usize> = FxHashMap::default();
@@ -51,7 +51,7 @@ impl<'a> Market<'a> {
                 places.len() - 1
             });
             place_of.push(place);
-            let shapes = ground.by_price[cell].iter();
+            let shapes = shape_index.by_price[cell].iter();
             places[place].offers.extend(shapes.map(|&shape| Offer {
                 price: compiled.shapes[shape].price[cell],
                 shape,
@@ -61,7 +61,7 @@ impl<'a> Market<'a> {
         for place in &mut places {
             place.offers.sort_by(|a, b| a.price.total_cmp(&b.price).then((a.shape, a.cell).cmp(&(b.shape, b.cell))));
         }
-        let mut market = Self { compiled, grouped, ground, places, place_of, tiers: Vec::new() };
+        let mut market = Self { compiled, grouped, shape_index, places, place_of, tiers: Vec::new() };
         let mut weights = compiled.problem.pools.iter().map(|pool| pool.weight);
         let first = weights.next();
         if weights.any(|weight| Some(weight) != first) {
@@ -81,7 +81,7 @@ impl<'a> Market<'a> {
                     admits[offer.cell].contains(offer.shape)
                         && fits(&group.sizes, &self.compiled.shapes[offer.shape].room)
                 };
-                let weight = |offer: &Offer| self.ground.weight_of(offer.shape);
+                let weight = |offer: &Offer| self.shape_index.weight_of(offer.shape);
                 let of_place = |place: &Place| place.offers.iter().filter(holds).map(weight).max().unwrap_or(i32::MIN);
                 let mut tiers: Vec<i32> = self.places.iter().map(of_place).collect();
                 if group.part.owns_domain.is_empty() && group.part.targets_domain.is_empty() {
@@ -131,6 +131,6 @@ impl<'a> Market<'a> {
     /// node is opened or enlarged for it.
     pub(super) fn is_for(&self, place: usize, offer: &Offer, group: u32) -> bool {
         let tiers = self.tiers.get(place);
-        tiers.is_none_or(|tiers| tiers[group as usize] <= self.ground.weight_of(offer.shape))
+        tiers.is_none_or(|tiers| tiers[group as usize] <= self.shape_index.weight_of(offer.shape))
     }
 }

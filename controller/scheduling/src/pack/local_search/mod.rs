@@ -23,9 +23,9 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::construct::Opened;
-use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
 use super::reserved::Reservations;
+use super::shape_index::{Headroom, ShapeIndex};
 use super::stock::Stock;
 use super::terrain;
 use super::{Draft, balance, exact};
@@ -91,12 +91,12 @@ pub(super) fn improve(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
         return;
     }
     let (stock, _) = Stock::of_groups(grouped, compiled.cells.len());
-    let ground = Ground::new(compiled, grouped, &stock, true);
+    let shape_index = ShapeIndex::new(compiled, grouped, &stock, true);
     let headroom = Headroom::new(compiled);
     let nothing_decided = grouped.rules.domain.is_empty() && draft.existing.is_empty() && draft.left.is_empty();
     let strict = compiled.options.min_values == MinValuesPolicy::Strict;
     let choosy = strict && compiled.problem.pools.iter().any(|pool| !flexible::asked(pool).is_empty());
-    if nothing_decided && exact::applies(&ground, &stock, &headroom)
+    if nothing_decided && exact::applies(&shape_index, &stock, &headroom)
         || headroom.binds() && !draft.left.is_empty()
         || choosy
     {
@@ -104,7 +104,7 @@ pub(super) fn improve(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     }
     let standing = terrain::standing(compiled);
     let standing_admits = terrain::standing_admits(compiled, &standing);
-    let market = Market::new(compiled, grouped, &ground);
+    let market = Market::new(compiled, grouped, &shape_index);
     if market.places.len() > MOST_SEATS {
         return;
     }
@@ -195,14 +195,15 @@ fn seat_standing(table: &mut Table<'_>, draft: &Draft, group_of: &[u32]) {
         }
         taken += 1;
         let place = table.market.place_of[one.cell];
-        let mut seat = Seat::new(Kind::Standing(position), place, compiled.columns.width(), grouped.rules.host.len());
+        let mut seat =
+            Seat::new(Kind::ExistingNode(position), place, compiled.columns.width(), grouped.rules.host.len());
         for bound in &compiled.problem.nodes[one.node].bound {
             let (owns, targets) = grouped.bound_on_host(bound);
             seat.preload(&owns, &targets);
         }
         let at = table.seats.len();
         table.seats.push(seat);
-        units.iter().for_each(|&unit| table.put(at, (unit, group_of[unit as usize]), Kind::Standing(position)));
+        units.iter().for_each(|&unit| table.put(at, (unit, group_of[unit as usize]), Kind::ExistingNode(position)));
     }
 }
 
@@ -211,7 +212,7 @@ fn drafted(table: &Table<'_>, of: &Draft) -> Draft {
     let mut existing = table.standing_of(&table.seats);
     let seated = |node: usize| {
         let position = |seat: &Seat| match seat.kind {
-            Kind::Standing(position) => Some(position),
+            Kind::ExistingNode(position) => Some(position),
             Kind::Bought(_) | Kind::Reserved(..) => None,
         };
         table.seats.iter().filter_map(position).any(|position| table.standing[position].node == node)

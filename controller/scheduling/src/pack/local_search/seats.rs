@@ -7,7 +7,7 @@ use super::tally::Tally;
 use crate::compile::{Compiled, Part, fits};
 use crate::pack::construct::Opened;
 use crate::pack::groups::Grouped;
-use crate::pack::terrain::Standing;
+use crate::pack::terrain::ExistingNode;
 
 /// Unit and its group.
 pub(super) type Member = (u32, u32);
@@ -20,7 +20,7 @@ pub(super) enum Kind {
     /// Reserved, with a fixed shape: shape, cell, offering, USD per hour.
     Reserved(usize, usize, usize, f64),
     /// Existing node: position in [`Table::standing`].
-    Standing(usize),
+    ExistingNode(usize),
 }
 
 /// Node of the plan.
@@ -43,7 +43,7 @@ pub(super) struct Table<'a> {
     pub(super) compiled: &'a Compiled<'a>,
     pub(super) grouped: &'a Grouped,
     pub(super) market: &'a Market<'a>,
-    pub(super) standing: &'a [Standing],
+    pub(super) standing: &'a [ExistingNode],
     pub(super) standing_admits: &'a [fixedbitset::FixedBitSet],
     pub(super) tally: Tally<'a>,
     pub(super) seats: Vec<Seat>,
@@ -98,7 +98,7 @@ impl Table<'_> {
     pub(super) fn price_at(&self, place: usize, kind: Kind) -> f64 {
         match kind {
             Kind::Bought(offer) => self.market.places[place].offers[offer].price,
-            Kind::Reserved(..) | Kind::Standing(_) => 0.0,
+            Kind::Reserved(..) | Kind::ExistingNode(_) => 0.0,
         }
     }
 
@@ -110,7 +110,7 @@ impl Table<'_> {
                 &self.compiled.shapes[offer.shape].room
             }
             Kind::Reserved(shape, ..) => &self.compiled.shapes[shape].room,
-            Kind::Standing(position) => &self.standing[position].room,
+            Kind::ExistingNode(position) => &self.standing[position].room,
         }
     }
 
@@ -142,7 +142,7 @@ impl Table<'_> {
                 self.grouped.admits[of.signature as usize][cell].contains(shape)
                     && fits(&sizes, &self.compiled.shapes[shape].room)
             }
-            Kind::Standing(position) => {
+            Kind::ExistingNode(position) => {
                 let one = &self.standing[position];
                 let parts = &self.grouped.signature_parts[of.signature as usize];
                 parts.iter().all(|&part| self.standing_admits[part as usize].contains(position))
@@ -222,7 +222,7 @@ impl Table<'_> {
                 Kind::Reserved(shape, cell, offering, price) => {
                     Some(Opened { shape, cell, price, units, reserved: Some(offering) })
                 }
-                Kind::Standing(_) => None,
+                Kind::ExistingNode(_) => None,
             }
         })
         .collect()
@@ -232,7 +232,7 @@ impl Table<'_> {
     pub(super) fn standing_of(&self, seats: &[Seat]) -> Vec<(usize, Vec<u32>)> {
         let full = seats.iter().filter(|seat| !seat.members.is_empty());
         full.filter_map(|seat| match seat.kind {
-            Kind::Standing(position) => {
+            Kind::ExistingNode(position) => {
                 Some((self.standing[position].node, seat.members.iter().map(|&(unit, _)| unit).collect()))
             }
             Kind::Bought(_) | Kind::Reserved(..) => None,

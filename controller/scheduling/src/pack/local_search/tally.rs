@@ -5,7 +5,7 @@ use fixedbitset::FixedBitSet;
 use super::market::Market;
 use crate::compile::{Compiled, Demand, Part};
 use crate::pack::groups::Grouped;
-use crate::pack::terrain::{self, Standing};
+use crate::pack::terrain::{self, ExistingNode};
 use crate::pack::zones::{self, Counts};
 
 /// Marker for places whose nodes lack the label.
@@ -31,7 +31,7 @@ impl<'a> Tally<'a> {
     pub(super) fn new(
         compiled: &'a Compiled<'a>,
         grouped: &'a Grouped,
-        standing: &[Standing],
+        standing: &[ExistingNode],
         market: &Market<'_>,
     ) -> Self {
         let counts = zones::bound_counts(compiled, grouped, standing);

@@ -7,8 +7,8 @@ use super::rows::Market;
 use super::{Choice, Generation, Pattern};
 use crate::compile::fits;
 use crate::pack::fill::{Content, FIRST, Filler, NEVER, Site};
-use crate::pack::ground::Headroom;
-use crate::pack::shelf::{Classes, Shelf};
+use crate::pack::item_blocks::{Classes, ItemBlocks};
+use crate::pack::shape_index::Headroom;
 use crate::pack::stock::Stock;
 
 /// Minimum value of the content that the rules allow for a copy, as a share of its full value or its price, whichever
@@ -57,7 +57,7 @@ impl Generation<'_> {
     ) {
         let pattern = &self.patterns[at];
         let market = &self.markets[pattern.market as usize];
-        let compiled = self.ground.compiled;
+        let compiled = self.shape_index.compiled;
         for _ in 0..times {
             if !headroom.allows(compiled, market.shape) {
                 return;
@@ -130,12 +130,12 @@ impl Generation<'_> {
 
     /// Fills the remaining room of the bins, one after the other.
     pub(super) fn fill_up(&self, stock: &mut Stock, bins: &mut [Bin]) {
-        let compiled = self.ground.compiled;
+        let compiled = self.shape_index.compiled;
         let width = compiled.columns.width();
         let weights = vec![1.0; width];
         let mut filler = Filler::new(&self.grouped.rules.host, stock);
         let classes = Classes::new(stock, |kind| stock.kinds[kind as usize].signature);
-        let mut shelves: Vec<Option<Shelf>> = vec![None; compiled.cells.len()];
+        let mut shelves: Vec<Option<ItemBlocks>> = vec![None; compiled.cells.len()];
         for bin in bins {
             if stock.left == 0 {
                 break;
@@ -160,7 +160,7 @@ impl Generation<'_> {
             };
             let stages: Vec<u8> = classes.example.iter().map(stage).collect();
             let site = Site { room: &room, weights: &weights, cell: bin.cell, stages: &stages, critical: &[] };
-            let shelf = shelves[bin.cell].get_or_insert_with(|| Shelf::new(stock, &classes, bin.cell, width));
+            let shelf = shelves[bin.cell].get_or_insert_with(|| ItemBlocks::new(stock, &classes, bin.cell, width));
             let content = filler.fill(stock, &site, shelf);
             bin.units.extend(stock.take_all(&content));
             bin.content.extend(content);
@@ -170,7 +170,7 @@ impl Generation<'_> {
     /// Moves a bin to the cheapest market of the same pool weight that holds its content. Rows ignore most rules of
     /// their lots, so these may have excluded the very units that the shape and cell were chosen for.
     pub(super) fn move_down(&self, stock: &Stock, headroom: &mut Headroom, bin: &mut Bin) {
-        let (ground, compiled) = (self.ground, self.ground.compiled);
+        let (shape_index, compiled) = (self.shape_index, self.shape_index.compiled);
         let mut sizes = vec![0_i32; compiled.columns.width()];
         for &(lot, count) in &bin.content {
             let kind = &stock.kinds[stock.lots[lot as usize].kind as usize];
@@ -184,10 +184,10 @@ impl Generation<'_> {
             })
         };
         headroom.refund(compiled, bin.shape);
-        let weight = ground.weight_of(bin.shape);
+        let weight = shape_index.weight_of(bin.shape);
         let holds = |market: &&Market| {
             market.price < bin.price
-                && ground.weight_of(market.shape) == weight
+                && shape_index.weight_of(market.shape) == weight
                 && headroom.allows(compiled, market.shape)
                 && fits(&sizes, &compiled.shapes[market.shape].room)
         };

@@ -24,8 +24,8 @@ mod rows;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::construct::Opened;
-use super::ground::{Ground, Headroom};
 use super::groups::Grouped;
+use super::shape_index::{Headroom, ShapeIndex};
 use super::stock::Stock;
 use crate::bound::simplex::{Column, Program};
 
@@ -63,7 +63,7 @@ struct Pattern {
 
 /// State of the column generation.
 struct Generation<'a> {
-    ground: &'a Ground<'a>,
+    shape_index: &'a ShapeIndex<'a>,
     grouped: &'a Grouped,
     rows: Vec<Row>,
     markets: Vec<Market>,
@@ -88,13 +88,13 @@ struct Choice {
 /// Opens nodes for most of `stock`, as an alternative to the plan `known`; the rest stays in `stock`. Returns `None` if
 /// that promises no saving or would take too long.
 pub(super) fn open(
-    ground: &Ground<'_>,
+    shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
     stock: &mut Stock,
     headroom: &mut Headroom,
     known: &[Opened],
 ) -> Option<Vec<Opened>> {
-    let mut generation = Generation::new(ground, grouped, stock, headroom, known)?;
+    let mut generation = Generation::new(shape_index, grouped, stock, headroom, known)?;
     let price: f64 = known.iter().filter(|node| node.reserved.is_none()).map(|node| node.price).sum();
     let mut choice = generation.choose(stock)?;
     if choice.price > (1.0 - SAVES) * price {
@@ -126,21 +126,21 @@ pub(super) fn open(
 
 impl<'a> Generation<'a> {
     fn new(
-        ground: &'a Ground<'a>,
+        shape_index: &'a ShapeIndex<'a>,
         grouped: &'a Grouped,
         stock: &Stock,
         headroom: &Headroom,
         known: &[Opened],
     ) -> Option<Self> {
-        let rows = rows::rows(ground, grouped, stock, known.len())?;
+        let rows = rows::rows(shape_index, grouped, stock, known.len())?;
         let steps = (STEPS_PER_UNIT * stock.left).min(MOST_STEPS);
-        let grid = |shape: usize| Knapsack::grid(&ground.compiled.shapes[shape].room);
+        let grid = |shape: usize| Knapsack::grid(&shape_index.compiled.shapes[shape].room);
         // About as many columns as rows are generated, each with at least one knapsack.
-        let least = ground.basic.iter().map(|&shape| grid(shape)).min()?;
+        let least = shape_index.basic.iter().map(|&shape| grid(shape)).min()?;
         if rows.len() * rows.len() * least > steps {
             return None;
         }
-        let markets = rows::markets(ground, grouped, stock, headroom, &rows)?;
+        let markets = rows::markets(shape_index, grouped, stock, headroom, &rows)?;
         let sweep: usize = markets.iter().map(|market| grid(market.shape)).sum::<usize>() * rows.len();
         let is_held = |row: usize| markets.iter().any(|market| market.rows.contains(row));
         if sweep > steps || !(0..rows.len()).all(is_held) {
@@ -148,7 +148,7 @@ impl<'a> Generation<'a> {
         }
         let gains = vec![f64::INFINITY; markets.len()];
         let mut generation = Self {
-            ground,
+            shape_index,
             grouped,
             rows,
             markets,
@@ -240,7 +240,7 @@ impl<'a> Generation<'a> {
         let most = one.apart.map_or(one.most, |(_, limit)| limit.min(one.most)).max(1);
         let markets = self.markets.iter().enumerate().filter(|(_, market)| market.rows.contains(row));
         let counted = markets.map(|(number, market)| {
-            let room = &self.ground.compiled.shapes[market.shape].room;
+            let room = &self.shape_index.compiled.shapes[market.shape].room;
             let by_column = room.iter().zip(&**sizes).filter(|&(_, &size)| size > 0);
             let holds = by_column.map(|(&room, &size)| room / size).min().unwrap_or(i32::MAX);
             (number, (holds.max(1) as u32).min(most))
@@ -282,7 +282,7 @@ impl<'a> Generation<'a> {
     /// Returns the most valuable content of a market, and its value per dollar.
     fn best_content(&mut self, stock: &Stock, market: usize, values: &[f64], left: &[f64]) -> Option<(Pattern, f64)> {
         let one = &self.markets[market];
-        let room = &self.ground.compiled.shapes[one.shape].room;
+        let room = &self.shape_index.compiled.shapes[one.shape].room;
         let rows = one.rows.ones().filter(|&row| values[row] > 1e-12 && left[row] > 0.0);
         let item = |row: usize| {
             let of = &self.rows[row];

@@ -4,8 +4,8 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use crate::compile::fits;
-use crate::pack::ground::{Ground, Headroom};
 use crate::pack::groups::Grouped;
+use crate::pack::shape_index::{Headroom, ShapeIndex};
 use crate::pack::stock::Stock;
 
 /// Maximum number of rows of the program and its dense inverse.
@@ -55,20 +55,21 @@ pub(super) struct Market {
 }
 
 /// Returns the rows of `stock`, for which a plan of `nodes` nodes is known; `None` if there are too many.
-pub(super) fn rows(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, nodes: usize) -> Option<Vec<Row>> {
-    let by_cells = gathered(ground, grouped, stock, nodes, true);
-    let rows = if by_cells.len() <= ROWS_BY_CELLS { by_cells } else { gathered(ground, grouped, stock, nodes, false) };
+pub(super) fn rows(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &Stock, nodes: usize) -> Option<Vec<Row>> {
+    let by_cells = gathered(shape_index, grouped, stock, nodes, true);
+    let rows =
+        if by_cells.len() <= ROWS_BY_CELLS { by_cells } else { gathered(shape_index, grouped, stock, nodes, false) };
     (rows.len() <= MOST_ROWS).then_some(rows)
 }
 
-fn gathered(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, nodes: usize, by_cells: bool) -> Vec<Row> {
+fn gathered(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &Stock, nodes: usize, by_cells: bool) -> Vec<Row> {
     let limit = |rule: u32| grouped.rules.host[rule as usize].limit.max(1) as u32;
     let weighs = |rule: u32| stock.apart_left(rule).div_ceil(limit(rule) as usize) as f64 >= APART * nodes as f64;
     let mut ids: FxHashMap<Key, usize> = FxHashMap::default();
     let mut rows: Vec<Row> = Vec::new();
     let waits = |lot: &u32| {
         let one = &stock.lots[*lot as usize];
-        one.left() > 0 && ground.tier_of_kind[one.kind as usize] != i32::MIN
+        one.left() > 0 && shape_index.tier_of_kind[one.kind as usize] != i32::MIN
     };
     for lot in (0..stock.lots.len() as u32).filter(waits) {
         let one = &stock.lots[lot as usize];
@@ -96,21 +97,21 @@ fn gathered(ground: &Ground<'_>, grouped: &Grouped, stock: &Stock, nodes: usize,
 
 /// Returns the markets for `rows`; `None` if there are too many.
 pub(super) fn markets(
-    ground: &Ground<'_>,
+    shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
     stock: &Stock,
     headroom: &Headroom,
     rows: &[Row],
 ) -> Option<Vec<Market>> {
-    let compiled = ground.compiled;
+    let compiled = shape_index.compiled;
     let mut markets: Vec<Market> = Vec::new();
-    let shapes = ground.basic.iter().copied().filter(|&shape| headroom.allows(compiled, shape));
+    let shapes = shape_index.basic.iter().copied().filter(|&shape| headroom.allows(compiled, shape));
     for shape in shapes {
         let first = markets.len();
         let one = &compiled.shapes[shape];
         let holds = |row: &Row| {
             let kind = &stock.kinds[row.kind as usize];
-            ground.tier_of_kind[row.kind as usize] <= ground.weight_of(shape) && fits(&kind.sizes, &one.room)
+            shape_index.tier_of_kind[row.kind as usize] <= shape_index.weight_of(shape) && fits(&kind.sizes, &one.room)
         };
         let held: Vec<usize> = (0..rows.len()).filter(|&row| holds(&rows[row])).collect();
         for (cell, &price) in one.price.iter().enumerate().filter(|(_, price)| price.is_finite()) {

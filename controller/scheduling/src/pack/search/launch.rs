@@ -3,16 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Found, Launch, MOST_STEPS, Piece, Scene, Search, Seat};
+use super::{Found, Launch, MOST_STEPS, Piece, Search, SearchInput, Seat};
 use crate::compile::fits;
 use crate::model::PodSpec;
-use crate::pack::ground::Headroom;
 use crate::pack::groups::Group;
 use crate::pack::reserved::Reservations;
+use crate::pack::shape_index::Headroom;
 
 /// Returns all launches of a node, by cell, cheapest first.
-pub(super) fn launches_at(scene: &Scene<'_>, reservations: &Reservations, headroom: &Headroom) -> Vec<Vec<Launch>> {
-    let bought = scene.ground.by_price.iter().enumerate().map(|(cell, shapes)| {
+pub(super) fn launches_at(
+    scene: &SearchInput<'_>,
+    reservations: &Reservations,
+    headroom: &Headroom,
+) -> Vec<Vec<Launch>> {
+    let bought = scene.shape_index.by_price.iter().enumerate().map(|(cell, shapes)| {
         let price = |shape: usize| scene.compiled.shapes[shape].price[cell];
         let within = shapes.iter().filter(|&&shape| headroom.allows(scene.compiled, shape));
         within.map(|&shape| Launch { shape, price: price(shape), reserved: None }).collect()
@@ -27,7 +31,7 @@ pub(super) fn launches_at(scene: &Scene<'_>, reservations: &Reservations, headro
 
 /// Returns by cell the weight of the heaviest pool that can hold a unit of `group` in any cell that rules between its
 /// pods and others do not distinguish from it; `i32::MIN` if none can.
-pub(super) fn tiers(scene: &Scene<'_>, group: &Group) -> Vec<i32> {
+pub(super) fn tiers(scene: &SearchInput<'_>, group: &Group) -> Vec<i32> {
     let compiled = scene.compiled;
     let admits = &scene.grouped.admits[group.signature as usize];
     let cells = compiled.cells.len();
@@ -35,7 +39,7 @@ pub(super) fn tiers(scene: &Scene<'_>, group: &Group) -> Vec<i32> {
     for (shape, one) in compiled.shapes.iter().enumerate().filter(|(_, one)| fits(&group.sizes, &one.room)) {
         for (cell, tier) in heaviest.iter_mut().enumerate() {
             if one.offered(cell) && admits[cell].contains(shape) {
-                *tier = (*tier).max(scene.ground.weight_of(shape));
+                *tier = (*tier).max(scene.shape_index.weight_of(shape));
             }
         }
     }
@@ -45,7 +49,7 @@ pub(super) fn tiers(scene: &Scene<'_>, group: &Group) -> Vec<i32> {
 }
 
 /// Returns true if rules between `pod` and others do not distinguish the two cells.
-fn alike(scene: &Scene<'_>, pod: u32, one: usize, other: usize) -> bool {
+fn alike(scene: &SearchInput<'_>, pod: u32, one: usize, other: usize) -> bool {
     let compiled = scene.compiled;
     let value = |cell: usize, dimension: usize| compiled.cells.value_index(cell, dimension);
     let mut pinned = scene.grouped.pinned_of_spec[compiled.problem.pods[pod as usize].spec].ones();
@@ -78,7 +82,7 @@ impl Search<'_> {
         let limited = self.headroom.binds();
         let suits = move |shape: usize| {
             fits(&seat.sizes, &scene.compiled.shapes[shape].room)
-                && (limited || members().any(|member| member.tiers[cell] <= scene.ground.weight_of(shape)))
+                && (limited || members().any(|member| member.tiers[cell] <= scene.shape_index.weight_of(shape)))
                 && members().all(|member| scene.grouped.admits[member.signature as usize][cell].contains(shape))
         };
         self.launches_at[cell].iter().copied().filter(move |launch| suits(launch.shape))
@@ -104,7 +108,7 @@ impl Search<'_> {
             return;
         }
         let heaviest = one.pieces.iter().map(|&piece| self.pieces[piece as usize].tiers[one.cell]).min();
-        let weight = |launch: &Launch| self.scene.ground.weight_of(launch.shape);
+        let weight = |launch: &Launch| self.scene.shape_index.weight_of(launch.shape);
         let due = |launch: &Launch| heaviest.is_none_or(|heaviest| weight(launch) >= heaviest);
         let had = |launch: &Launch| {
             launch.reserved.is_none_or(|entry| self.reservations.has(&entry))
@@ -134,7 +138,7 @@ impl Search<'_> {
     fn heavier_pools_come_first(&self) -> bool {
         let new = |seat: &&Seat| seat.standing.is_none() && !seat.pieces.is_empty();
         self.seats.iter().filter(new).all(|seat| {
-            let weight = self.scene.ground.weight_of(seat.shape);
+            let weight = self.scene.shape_index.weight_of(seat.shape);
             seat.pieces.iter().any(|&piece| {
                 let one = &self.pieces[piece as usize];
                 one.tiers[seat.cell] <= weight || self.follows(one) || !self.finds_heavier(one, seat.cell, weight)
@@ -149,7 +153,7 @@ impl Search<'_> {
         let cells = self.launches_at.iter().enumerate().filter(|&(at, _)| alike(scene, piece.unit, cell, at));
         let bought = cells.flat_map(|(at, launches)| launches.iter().map(move |launch| (at, launch)));
         bought.filter(|(_, launch)| launch.reserved.is_none()).any(|(at, launch)| {
-            scene.ground.weight_of(launch.shape) > weight
+            scene.shape_index.weight_of(launch.shape) > weight
                 && fits(piece.sizes, &scene.compiled.shapes[launch.shape].room)
                 && admits[at].contains(launch.shape)
                 && self.headroom.allows(scene.compiled, launch.shape)

@@ -15,10 +15,10 @@ use smallvec::SmallVec;
 use crate::compile::{Compiled, Part};
 use crate::pack::Draft;
 use crate::pack::construct::Opened;
-use crate::pack::ground::{Ground, Headroom};
 use crate::pack::groups::Grouped;
 use crate::pack::reserved::{Entry, Reservations};
-use crate::pack::terrain::Standing;
+use crate::pack::shape_index::{Headroom, ShapeIndex};
+use crate::pack::terrain::ExistingNode;
 use crate::pack::zones::Counts;
 
 /// Maximum number of pods: beyond it the tree is too large for the budget.
@@ -41,7 +41,7 @@ struct Piece<'a> {
 /// Node of a placement.
 #[derive(Clone)]
 struct Seat {
-    /// Position in [`Scene::standing`]; `None` for a new node.
+    /// Position in [`SearchInput::standing`]; `None` for a new node.
     standing: Option<usize>,
     cell: usize,
     sizes: Vec<i32>,
@@ -65,12 +65,12 @@ struct Launch {
 }
 
 /// Input shared by all placements.
-pub(crate) struct Scene<'a> {
+pub(crate) struct SearchInput<'a> {
     pub(crate) compiled: &'a Compiled<'a>,
     /// Groups that are not glued.
     pub(crate) grouped: &'a Grouped,
-    pub(crate) ground: &'a Ground<'a>,
-    pub(crate) standing: &'a [Standing],
+    pub(crate) shape_index: &'a ShapeIndex<'a>,
+    pub(crate) standing: &'a [ExistingNode],
     pub(crate) standing_admits: &'a [FixedBitSet],
     /// Values that count for the minimum of a spread, by domain rule.
     pub(crate) counting: &'a [FixedBitSet],
@@ -81,7 +81,7 @@ pub(crate) struct Scene<'a> {
 }
 
 struct Search<'a> {
-    scene: &'a Scene<'a>,
+    scene: &'a SearchInput<'a>,
     pieces: Vec<Piece<'a>>,
     headroom: Headroom,
     reservations: Reservations,
@@ -104,7 +104,7 @@ struct Found {
 }
 
 /// Returns the best placement if it beats `known`, a draft of the `glued` pods, or if `known` breaks a rule.
-pub(crate) fn search(scene: &Scene<'_>, glued: &Grouped, known: &Draft) -> Option<Draft> {
+pub(crate) fn search(scene: &SearchInput<'_>, glued: &Grouped, known: &Draft) -> Option<Draft> {
     let mut pieces: Vec<Piece<'_>> = Vec::new();
     for (number, group) in scene.grouped.groups.iter().enumerate() {
         let tiers = launch::tiers(scene, group);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use fixedbitset::FixedBitSet;
 
 use super::contest::{Claim, Contest, Cost};
-use super::{Intruder, Taste, Zoned, Zoning};
+use super::{Intruder, ZonePolicy, Zoned, Zoning};
 use crate::compile::Demand;
 use crate::solution::Reason;
 
@@ -58,7 +58,7 @@ impl Zoning<'_> {
         } else {
             claims.sort_unstable_by(order);
         }
-        if self.taste == Taste::Emptiest {
+        if self.taste == ZonePolicy::Emptiest {
             claims.truncate(1);
         }
         for claim in claims {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
-use super::{Taste, Zoning};
+use super::{ZonePolicy, Zoning};
 use crate::compile::{Demand, fits};
 
 /// Rule, and the highest number of targets in a value that still allows a unit.
@@ -85,7 +85,7 @@ impl Contest {
     }
 
     fn cost(&self, zoning: &Zoning<'_>, value: usize) -> Cost {
-        if zoning.taste == Taste::Cheapest { self.costs[value] } else { (0, 0.0) }
+        if zoning.taste == ZonePolicy::Cheapest { self.costs[value] } else { (0, 0.0) }
     }
 }
 

@@ -5,7 +5,7 @@ use fixedbitset::FixedBitSet;
 use super::Zoning;
 use crate::compile::{Compiled, Demand};
 use crate::pack::groups::Grouped;
-use crate::pack::terrain::Standing;
+use crate::pack::terrain::ExistingNode;
 
 /// Counts by rule and value.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub(crate) fn dimensions(compiled: &Compiled<'_>, grouped: &Grouped) -> Vec<usiz
 }
 
 /// Returns the counts of bound pods on nodes that are not being deleted.
-pub(crate) fn bound_counts(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[Standing]) -> Counts {
+pub(crate) fn bound_counts(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[ExistingNode]) -> Counts {
     let dimension_of = dimensions(compiled, grouped);
     let values = |rule: &usize| compiled.cells.dimensions.get(*rule).map_or(0, |dimension| dimension.values.len());
     let empty: Vec<Vec<i32>> = dimension_of.iter().map(|rule| vec![0; values(rule)]).collect();

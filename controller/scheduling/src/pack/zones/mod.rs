@@ -17,7 +17,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::groups::Grouped;
-use super::terrain::{self, Standing};
+use super::terrain::{self, ExistingNode};
 use crate::compile::{CPU, Compiled, Demand, MEMORY};
 use crate::solution::Reason;
 
@@ -40,13 +40,13 @@ pub(crate) struct Zoned {
     pub(crate) masks: Vec<FixedBitSet>,
     /// Units without an allowed value, with the kind of rule that excludes them.
     pub(crate) rejected: Vec<(u32, Reason)>,
-    /// True if the other [`Taste`] might have decided differently.
+    /// True if the other [`ZonePolicy`] might have decided differently.
     pub(crate) tasted: bool,
 }
 
 /// Preference between values that the rules do not distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taste {
+pub(crate) enum ZonePolicy {
     /// Cheaper values first. If the best value of one label leaves none for the next label, the next best is tried.
     Cheapest,
     /// Values with less load first, and only the best value: limits and existing nodes may not have room for all units
@@ -57,7 +57,7 @@ pub(crate) enum Taste {
 struct Zoning<'a> {
     compiled: &'a Compiled<'a>,
     grouped: &'a Grouped,
-    standing: &'a [Standing],
+    standing: &'a [ExistingNode],
     standing_admits: &'a [FixedBitSet],
     dimension_of: Vec<usize>,
     counting: Vec<FixedBitSet>,
@@ -66,7 +66,7 @@ struct Zoning<'a> {
     /// Cells without a value, by dimension.
     bare: Vec<FixedBitSet>,
     counts: Counts,
-    taste: Taste,
+    taste: ZonePolicy,
     tasted: bool,
     /// Load by dimension and value, as a share of all pending cpu plus a share of all memory. The last entry of each
     /// dimension is the load of cells without a value.
@@ -91,10 +91,10 @@ struct Intruder {
 pub(crate) fn assign(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
-    standing: &[Standing],
+    standing: &[ExistingNode],
     standing_admits: &[FixedBitSet],
     without: &FxHashSet<u32>,
-    taste: Taste,
+    taste: ZonePolicy,
 ) -> Zoned {
     let dimension_of = dimensions(compiled, grouped);
     let mut zoning = Zoning {

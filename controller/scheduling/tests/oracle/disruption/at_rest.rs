@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use muster_scheduling::disrupt::{Estate, Occupant, PodBudget, Settings, Share, carried_out, decide, populated};
+use muster_scheduling::disrupt::{
+    DisruptionInput, NodePod, PodBudget, Settings, Share, carried_out, decide, populated,
+};
 use muster_scheduling::labels::{CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE};
 use muster_scheduling::model::*;
 use muster_scheduling::{Solution, lower_bound, solve};
 
-use super::{ROUNDS, faults, now, occupant, policy};
+use super::{ROUNDS, faults, node_pod, now, policy};
 use crate::cases::one_of;
 use crate::random::Random;
 
@@ -102,7 +104,7 @@ fn spread(application: usize, requests: Resources) -> PodSpec {
 }
 
 /// Nodes of random sizes, each filled to about a third with pods of random sizes.
-fn sprawling(seed: u64, owners: Owners) -> Estate {
+fn sprawling(seed: u64, owners: Owners) -> DisruptionInput {
     let mut random = Random::new(seed);
     let size = |random: &mut Random| {
         amounts(50 << random.below(6), ((100 + random.below(900)) as i64) << (20 + random.below(3)), 1)
@@ -179,14 +181,14 @@ fn sprawling(seed: u64, owners: Owners) -> Estate {
             allowed: u32::try_from(pods.iter().sum::<usize>().div_ceil(5)).unwrap(),
         }));
     }
-    let empty = Estate { problem, policies, pod_budgets, ..Estate::default() };
-    populated(empty, &solution, now() - SignedDuration::from_hours(2), |pod| Occupant {
+    let empty = DisruptionInput { problem, policies, pod_budgets, ..DisruptionInput::default() };
+    populated(empty, &solution, now() - SignedDuration::from_hours(2), |pod| NodePod {
         budgets: applications.of_pod[pod].into_iter().collect(),
-        ..occupant(&mut random, true)
+        ..node_pod(&mut random, true)
     })
 }
 
-fn price(estate: &Estate) -> f64 {
+fn price(estate: &DisruptionInput) -> f64 {
     (0..estate.problem.nodes.len()).filter_map(|node| estate.price(node)).sum()
 }
 

@@ -6,7 +6,7 @@ mod mutations;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_scheduling::disrupt::{
-    Cause, Consolidation, Decision, Drift, Estate, Hold, Interruption, NodeBudget, Occupant, PodBudget, Policy,
+    Cause, Consolidation, Decision, DisruptionInput, Drift, Hold, Interruption, NodeBudget, NodePod, PodBudget, Policy,
     Schedule, Settings, Share, Window, carried_out, decide, populated,
 };
 use muster_scheduling::model::Options;
@@ -25,7 +25,7 @@ fn now() -> Timestamp {
 }
 
 /// A cluster whose load has fallen. `calm`: nobody objects to anything.
-fn estate(seed: u64, calm: bool) -> Estate {
+fn estate(seed: u64, calm: bool) -> DisruptionInput {
     let mut random = Random::new(seed ^ 0xd15);
     let problem = cases::crowd(seed);
     let pod_budgets = (0..3).map(|number| PodBudget {
@@ -36,9 +36,9 @@ fn estate(seed: u64, calm: bool) -> Estate {
     let policies = problem.pools.iter().map(|_| policy(&mut random, calm)).collect();
     let members = problem.nodes.iter().map(|_| None).collect();
     let solution = solve(&problem, &Options::default());
-    let empty = Estate { problem, members, policies, pod_budgets };
+    let empty = DisruptionInput { problem, members, policies, pod_budgets };
     let since = now() - SignedDuration::from_hours(2);
-    let mut estate = populated(empty, &solution, since, |_| occupant(&mut random, calm));
+    let mut estate = populated(empty, &solution, since, |_| node_pod(&mut random, calm));
     estate.problem.pods.clear();
     for (node, member) in estate.problem.nodes.iter_mut().zip(&mut estate.members) {
         let Some(member) = member else { continue };
@@ -46,7 +46,7 @@ fn estate(seed: u64, calm: bool) -> Estate {
         let mut stays_at = stays.iter();
         node.bound.retain(|_| *stays_at.next().unwrap());
         let mut stays_at = stays.iter();
-        member.occupants.retain(|_| *stays_at.next().unwrap());
+        member.node_pods.retain(|_| *stays_at.next().unwrap());
         if calm {
             continue;
         }
@@ -96,8 +96,8 @@ fn policy(random: &mut Random, calm: bool) -> Policy {
     }
 }
 
-fn occupant(random: &mut Random, calm: bool) -> Occupant {
-    let plain = Occupant {
+fn node_pod(random: &mut Random, calm: bool) -> NodePod {
+    let plain = NodePod {
         reschedulable: true,
         evictable: true,
         eviction_cost: 1.0,
@@ -110,7 +110,7 @@ fn occupant(random: &mut Random, calm: bool) -> Occupant {
         return plain;
     }
     let until = |hours: i64| Some(Hold::Until(now() + SignedDuration::from_hours(hours)));
-    Occupant {
+    NodePod {
         eviction_cost: *random.pick(&[1.0, 1.0, 1.0, 2.5, 0.0, -3.0]),
         hold: if random.chance(6) { *random.pick(&[Some(Hold::Always), until(1), until(-1)]) } else { None },
         budgets: if random.chance(25) { vec![random.below(3)] } else { Vec::new() },
@@ -123,7 +123,7 @@ fn settings(seed: u64) -> Settings {
     Settings { spot_to_spot: seed.is_multiple_of(3), first: seed.is_multiple_of(7), ..Settings::default() }
 }
 
-fn faults(estate: &Estate, settings: &Settings, decision: &Decision) -> Vec<String> {
+fn faults(estate: &DisruptionInput, settings: &Settings, decision: &Decision) -> Vec<String> {
     validate_disruption(estate, now(), settings, decision).iter().map(ToString::to_string).collect()
 }
 
@@ -160,7 +160,7 @@ fn a_calm_cluster_comes_to_rest_and_only_gets_cheaper() {
     for seed in 0..CASES / 4 {
         let mut estate = estate(seed, true);
         let settings = Settings { spot_to_spot: true, ..Settings::default() };
-        let pods = |estate: &Estate| estate.problem.nodes.iter().map(|node| node.bound.len()).sum::<usize>();
+        let pods = |estate: &DisruptionInput| estate.problem.nodes.iter().map(|node| node.bound.len()).sum::<usize>();
         let before = pods(&estate);
         let mut moment = now();
         let mut rounds = 0;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use muster_scheduling::Promise;
 use muster_scheduling::disrupt::{
-    Block, Blocked, Cause, Command, Consolidation, Decision, Estate, Hold, Settings, Share, decide,
+    Block, Blocked, Cause, Command, Consolidation, Decision, DisruptionInput, Hold, Settings, Share, decide,
 };
 use muster_scheduling::model::Refused;
 use muster_scheduling::validate_disruption;
@@ -14,7 +14,7 @@ use muster_scheduling::validate_disruption;
 use super::{estate, now};
 
 /// A calm cluster, and a decision about it that moves pods to nodes that stay.
-fn moving() -> (Estate, Decision) {
+fn moving() -> (DisruptionInput, Decision) {
     let found = (0..500).find_map(|seed| {
         let estate = estate(seed, true);
         let decision = decide(&estate, now(), &Settings::default());
@@ -24,7 +24,7 @@ fn moving() -> (Estate, Decision) {
     found.unwrap()
 }
 
-fn promises(estate: &Estate, decision: &Decision) -> Vec<Promise> {
+fn promises(estate: &DisruptionInput, decision: &Decision) -> Vec<Promise> {
     let found = validate_disruption(estate, now(), &Settings::default(), decision);
     found.into_iter().map(|violation| violation.promise).collect()
 }
@@ -36,7 +36,7 @@ fn moved(decision: &mut Decision) -> &mut Command {
 
 /// Spoils what is good, and looks for the promise that is broken.
 #[track_caller]
-fn spoiled(promise: Promise, spoil: impl FnOnce(&mut Estate, &mut Decision)) {
+fn spoiled(promise: Promise, spoil: impl FnOnce(&mut DisruptionInput, &mut Decision)) {
     let (mut estate, mut decision) = moving();
     assert_eq!(promises(&estate, &decision), []);
     spoil(&mut estate, &mut decision);
@@ -92,7 +92,7 @@ fn pods_where_no_room_is_left() {
 fn a_pod_that_asks_to_stay() {
     spoiled(Promise::Held, |estate, decision| {
         let node = moved(decision).candidates[0];
-        estate.members[node].as_mut().unwrap().occupants[0].hold = Some(Hold::Always);
+        estate.members[node].as_mut().unwrap().node_pods[0].hold = Some(Hold::Always);
     });
 }
 
@@ -101,7 +101,7 @@ fn a_pod_that_a_budget_guards() {
     spoiled(Promise::Held, |estate, decision| {
         estate.pod_budgets[0].allowed = 0;
         let node = moved(decision).candidates[0];
-        estate.members[node].as_mut().unwrap().occupants[0].budgets = vec![0];
+        estate.members[node].as_mut().unwrap().node_pods[0].budgets = vec![0];
     });
 }
 
@@ -139,13 +139,13 @@ fn nodes_that_share_a_budget_of_pods() {
         let estate = estate(seed, true);
         let decision = decide(&estate, now(), &Settings::default());
         let going = decision.commands.iter().flat_map(|command| command.candidates.clone());
-        let has_pods = |node: &usize| estate.members[*node].as_ref().is_some_and(|it| !it.occupants.is_empty());
+        let has_pods = |node: &usize| estate.members[*node].as_ref().is_some_and(|it| !it.node_pods.is_empty());
         let going: Vec<usize> = going.filter(has_pods).collect();
         (going.len() > 1).then_some((estate, decision, going))
     });
     let (mut estate, decision, going) = found.unwrap();
     for node in going {
-        estate.members[node].as_mut().unwrap().occupants[0].budgets = vec![0];
+        estate.members[node].as_mut().unwrap().node_pods[0].budgets = vec![0];
     }
     assert_eq!(promises(&estate, &decision), [], "nine may go");
     estate.pod_budgets[0].allowed = 1;
@@ -187,7 +187,7 @@ fn a_reason_that_does_not_hold() {
 }
 
 /// One way to spoil a command; `None` if this one has nothing to spoil.
-type Spoil = fn(&Estate, &mut Decision, usize) -> Option<()>;
+type Spoil = fn(&DisruptionInput, &mut Decision, usize) -> Option<()>;
 
 const SPOILS: [(&str, Spoil); 9] = [
     ("a node that must not be touched goes too", |_, decision, number| {

@@ -13,7 +13,7 @@ const GROUP: &str = "system:nodes";
 
 /// Result of requests with the kubelet's own credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum CredentialCheck {
     /// The kubeconfig is not usable: its path, and the reason.
     Kubeconfig(String, String),
     /// The exec credential plugin failed.
@@ -65,7 +65,7 @@ pub enum OwnNode {
 }
 
 pub(super) fn check(
-    standing: &Standing,
+    standing: &CredentialCheck,
     node_name: Option<&str>,
     facts: &Facts,
     kubelet: Option<Minor>,
@@ -74,13 +74,13 @@ pub(super) fn check(
         Finding::new(verdict, message, Some((Source::whole(source).anywhere(), text)))
     };
     let (user, groups, version, node) = match standing {
-        Standing::Kubeconfig(path, why) => {
+        CredentialCheck::Kubeconfig(path, why) => {
             return vec![one(&verdicts::KA23, "the kubeconfig cannot be used", path, why)];
         }
-        Standing::Exec { command, error } => {
+        CredentialCheck::Exec { command, error } => {
             return vec![one(&verdicts::AU10, &format!("`{command}` gives no token"), "kubeconfig, exec", error)];
         }
-        Standing::ExecVersion(version) => {
+        CredentialCheck::ExecVersion(version) => {
             return vec![one(
                 &verdicts::AU11,
                 "the credential API of the kubeconfig is too old",
@@ -88,12 +88,12 @@ pub(super) fn check(
                 version,
             )];
         }
-        Standing::Unauthorized(caller) => return vec![unknown(caller.as_ref(), facts)],
+        CredentialCheck::Unauthorized(caller) => return vec![unknown(caller.as_ref(), facts)],
         // The kubelet retries by itself.
-        Standing::Busy(why) => {
+        CredentialCheck::Busy(why) => {
             return vec![one(&verdicts::NW08, "the API server is busy", "SelfSubjectReview", why)];
         }
-        Standing::Refused(why) => {
+        CredentialCheck::Refused(why) => {
             return vec![one(
                 &verdicts::NW13,
                 "the API server refuses to say who the node is",
@@ -101,7 +101,7 @@ pub(super) fn check(
                 why,
             )];
         }
-        Standing::Known { user, groups, version, node } => (user, groups, version, node),
+        CredentialCheck::Known { user, groups, version, node } => (user, groups, version, node),
     };
     let mut found = Vec::new();
     // A bootstrap token is in other groups. The client certificate obtained with it is in the right one.

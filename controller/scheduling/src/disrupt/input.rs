@@ -10,7 +10,7 @@ use crate::model::Problem;
 
 /// A snapshot of everything that disruption depends on.
 #[derive(Debug, Clone, Default)]
-pub struct Estate {
+pub struct DisruptionInput {
     /// Nodes, pools, types and pending pods.
     pub problem: Problem,
     /// Members by node of the problem; `None` if Muster did not launch the node or it has not joined yet.
@@ -47,7 +47,7 @@ pub struct Member {
     /// Set if the cloud reclaims it.
     pub interrupted: Option<Interruption>,
     /// Set if a condition reports that it is unhealthy, and it is to be repaired after a while.
-    pub ailment: Option<Ailment>,
+    pub repair_condition: Option<RepairCondition>,
     /// True if its annotation `karpenter.sh/do-not-disrupt` is `true`.
     pub do_not_disrupt: bool,
     /// A pod that is nominated to it.
@@ -60,7 +60,7 @@ pub struct Member {
     /// True if a command launched it in place of other nodes, false if it was launched for pending pods.
     pub is_replacement: bool,
     /// Occupants by pod of [`crate::model::Node::bound`].
-    pub occupants: Vec<Occupant>,
+    pub node_pods: Vec<NodePod>,
 }
 
 impl Member {
@@ -101,7 +101,7 @@ pub struct Interruption {
 
 /// A condition under which a node is replaced once it has lasted for a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ailment {
+pub struct RepairCondition {
     /// The condition and its status (`Ready=False`).
     pub condition: Arc<str>,
     /// Time since which the condition has had this status.
@@ -112,7 +112,7 @@ pub struct Ailment {
 
 /// Disruption properties of a pod on a node.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Occupant {
+pub struct NodePod {
     /// True if it needs another node once evicted: not a daemon, not a mirror pod, not terminating.
     pub reschedulable: bool,
     /// True if draining its node evicts it: not a mirror pod, not terminating.
@@ -121,7 +121,7 @@ pub struct Occupant {
     pub eviction_cost: f64,
     /// Set if its annotation forbids disruption.
     pub hold: Option<Hold>,
-    /// Indices in [`Estate::pod_budgets`] of the budgets that currently select it.
+    /// Indices in [`DisruptionInput::pod_budgets`] of the budgets that currently select it.
     pub budgets: Vec<usize>,
     /// Start time.
     pub started: Option<Timestamp>,
@@ -253,15 +253,15 @@ impl Member {
 
     /// Returns the pods that need another node, by their index among the node's pods.
     pub fn leavers(&self) -> impl Iterator<Item = usize> {
-        let occupants = self.occupants.iter().enumerate();
-        occupants.filter(|(_, occupant)| occupant.reschedulable).map(|(at, _)| at)
+        let node_pods = self.node_pods.iter().enumerate();
+        node_pods.filter(|(_, node_pod)| node_pod.reschedulable).map(|(at, _)| at)
     }
 
     /// Returns the cost of moving its pods: Karpenter's "reschedule disruption cost", 1 for the node and more for each
     /// pod.
     pub fn moving_cost(&self) -> f64 {
-        let leavers = self.occupants.iter().filter(|occupant| occupant.reschedulable);
-        1.0 + leavers.map(|occupant| occupant.eviction_cost.max(0.0)).sum::<f64>()
+        let leavers = self.node_pods.iter().filter(|node_pod| node_pod.reschedulable);
+        1.0 + leavers.map(|node_pod| node_pod.eviction_cost.max(0.0)).sum::<f64>()
     }
 
     /// Returns the time since which its state has been known: its initialization, or else its creation.
@@ -272,7 +272,7 @@ impl Member {
 
 // === impl Occupant ===
 
-impl Occupant {
+impl NodePod {
     /// Returns true if it forbids disruption at `now`.
     pub fn holds(&self, now: Timestamp) -> bool {
         match self.hold {

@@ -9,30 +9,30 @@ use crate::preflight::tests::{examined, examined_with};
 use crate::report::{Report, Weight};
 use crate::watch::journal::Written;
 
-struct Told {
-    course: Course,
+struct Fixture {
+    boot_state: BootState,
     now: Timestamp,
     /// When the Node was made, once it is there.
     created: Option<Timestamp>,
 }
 
-impl Told {
+impl Fixture {
     fn new() -> Self {
         let now = "2026-11-21T20:00:00Z".parse().unwrap();
-        let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now).on(Platform::Linux);
-        course.identify(Some("i-1".to_owned()), Mode::Delegate, false);
+        let mut boot_state = BootState::new(Mode::Delegate, false, "boot".to_owned(), now).on(Platform::Linux);
+        boot_state.identify(Some("i-1".to_owned()), Mode::Delegate, false);
         // Its port is asked at once.
-        course.observe(Observation::Health(Health::Silent), now);
-        Self { course, now, created: None }
+        boot_state.observe(Observation::Health(Health::Silent), now);
+        Self { boot_state, now, created: None }
     }
 
     /// An agent that starts now, after another one in the same boot, and has not looked at anything yet.
     fn restarted(before: &mut Self) -> Self {
         let (report, now) = (before.report(), before.now);
-        let mut course = Course::new(Mode::Delegate, false, "boot".to_owned(), now).on(Platform::Linux);
-        course.resume(Some(&report));
-        course.identify(Some("i-1".to_owned()), Mode::Delegate, false);
-        Self { course, now, created: before.created }
+        let mut boot_state = BootState::new(Mode::Delegate, false, "boot".to_owned(), now).on(Platform::Linux);
+        boot_state.resume(Some(&report));
+        boot_state.identify(Some("i-1".to_owned()), Mode::Delegate, false);
+        Self { boot_state, now, created: before.created }
     }
 
     /// What a unit had said so many seconds ago.
@@ -58,13 +58,13 @@ impl Told {
     fn after(&mut self, seconds: i64) -> &mut Self {
         self.now = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
         // The service reports every second; times depend on when a stage was seen first.
-        let _seen = self.course.report(self.now);
+        let _seen = self.boot_state.report(self.now);
         self
     }
 
     fn see(&mut self, observation: Observation) -> &mut Self {
-        self.course.observe(observation, self.now);
-        let _seen = self.course.report(self.now);
+        self.boot_state.observe(observation, self.now);
+        let _seen = self.boot_state.report(self.now);
         self
     }
 
@@ -118,7 +118,7 @@ impl Told {
     }
 
     fn report(&mut self) -> Report {
-        self.course.report(self.now)
+        self.boot_state.report(self.now)
     }
 
     fn verdict(&mut self) -> Option<(String, Weight)> {
@@ -145,7 +145,7 @@ fn is(code: &str, weight: Weight) -> Option<(String, Weight)> {
 
 #[test]
 fn an_api_server_that_is_lost_is_named_and_forgiven() {
-    let mut told = Told::joined();
+    let mut told = Fixture::joined();
     let silent = || Way::Silent { to: "10.0.0.1:443".to_owned(), after: Duration::from_secs(2) };
     told.see(Observation::Lost(Some(Box::new(silent()))));
     assert_eq!(told.verdict(), None, "a replica that ends is no fault");
@@ -158,7 +158,7 @@ fn an_api_server_that_is_lost_is_named_and_forgiven() {
 
 #[test]
 fn a_healthy_node_goes_through_all_stages_and_hears_nothing() {
-    let mut told = Told::joined();
+    let mut told = Fixture::joined();
     let report = told.report();
     assert_eq!(states(&report), [Progress::Done; 6]);
     assert_eq!(report.verdict, None);
@@ -167,7 +167,7 @@ fn a_healthy_node_goes_through_all_stages_and_hears_nothing() {
 
 #[test]
 fn stages_wait_for_those_before_them() {
-    let mut told = Told::new();
+    let mut told = Fixture::new();
     assert_eq!(states(&told.report())[..2], [Progress::Running, Progress::Pending]);
     told.see(Observation::Preflight(Box::new(examined(|_| {}))));
     assert_eq!(states(&told.report())[..3], [Progress::Done, Progress::Running, Progress::Pending]);
@@ -175,7 +175,7 @@ fn stages_wait_for_those_before_them() {
 
 #[test]
 fn a_fault_before_the_start_holds_the_kubelet_back_until_it_is_mended() {
-    let mut told = Told::new();
+    let mut told = Fixture::new();
     let swap = |facts: &mut Facts| facts.machine.swaps.push_str("/swapfile file 1 0 -2\n");
     told.see(Observation::Preflight(Box::new(examined(swap)))).see(Observation::Held(true));
     assert_eq!(told.verdict(), is("KA17", Weight::Error));
@@ -188,7 +188,7 @@ fn a_fault_before_the_start_holds_the_kubelet_back_until_it_is_mended() {
 
 #[test]
 fn a_kubelet_that_keeps_ending_is_explained_by_its_journal_or_at_least_named() {
-    let mut told = Told::new();
+    let mut told = Fixture::new();
     told.see(Observation::Preflight(Box::new(examined(|_| {}))));
     told.kubelet("activating", "auto-restart", 1);
     assert_eq!(told.verdict(), is("KA37", Weight::Error));
@@ -203,7 +203,7 @@ fn a_kubelet_that_keeps_ending_is_explained_by_its_journal_or_at_least_named() {
 #[test]
 fn what_a_healthy_boot_says_once_is_no_fault_and_what_it_repeats_is() {
     let line = "dial tcp 10.0.0.1:443: connect: connection refused";
-    let mut told = Told::new();
+    let mut told = Fixture::new();
     told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
     told.says("kubelet", line);
     assert_eq!(told.verdict(), None);
@@ -217,7 +217,7 @@ fn what_a_healthy_boot_says_once_is_no_fault_and_what_it_repeats_is() {
 
 #[test]
 fn a_startup_taint_is_waited_for_and_then_a_fault() {
-    let mut told = Told::joined();
+    let mut told = Fixture::joined();
     told.node("True", &["node.cilium.io/agent-not-ready:NoExecute"], 1);
     assert_eq!(told.verdict(), is("CN11", Weight::Info));
     assert!(told.report().waiting_for.unwrap().contains("Cilium"));
@@ -229,7 +229,7 @@ fn a_startup_taint_is_waited_for_and_then_a_fault() {
 
 #[test]
 fn a_device_plugin_that_loses_its_devices_is_named() {
-    let mut told = Told::joined();
+    let mut told = Fixture::joined();
     told.devices(0).node("True", &[], 0);
     assert_eq!(told.verdict(), is("GP12", Weight::Error));
     let report = told.report();
@@ -239,7 +239,7 @@ fn a_device_plugin_that_loses_its_devices_is_named() {
 
 #[test]
 fn a_taint_that_was_lost_is_seen_on_the_first_node_object() {
-    let mut told = Told::new();
+    let mut told = Fixture::new();
     told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
     told.see(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
     assert_eq!(told.verdict(), is("KA07", Weight::Error));
@@ -247,7 +247,7 @@ fn a_taint_that_was_lost_is_seen_on_the_first_node_object() {
 
 #[test]
 fn a_taint_that_was_lost_is_seen_late_on_a_slow_machine() {
-    let mut told = Told::new();
+    let mut told = Fixture::new();
     told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
     told.created = Some(told.now);
     told.after(7).see(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
@@ -256,7 +256,7 @@ fn a_taint_that_was_lost_is_seen_late_on_a_slow_machine() {
 
 #[test]
 fn a_node_of_another_instance_or_boot_is_not_this_one() {
-    let mut told = Told::new();
+    let mut told = Fixture::new();
     told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
     told.see(Observation::Health(Health::Well));
     for (id, boot) in [("i-2", "boot"), ("i-1", "earlier")] {
@@ -269,7 +269,7 @@ fn a_node_of_another_instance_or_boot_is_not_this_one() {
 
 #[test]
 fn containerd_that_is_down_is_named() {
-    let mut told = Told::joined();
+    let mut told = Fixture::joined();
     let down = Unit { name: "containerd".to_owned(), exists: true, active: "inactive".to_owned(), ..Unit::default() };
     told.see(Observation::Units(vec![down]));
     assert_eq!(told.verdict(), is("CR02", Weight::Error));
@@ -277,15 +277,15 @@ fn containerd_that_is_down_is_named() {
 
 #[test]
 fn a_notice_of_ec2_is_passed_on() {
-    let mut told = Told::joined();
+    let mut told = Fixture::joined();
     told.see(Observation::Notice(Notice::Interruption("terminate".to_owned())));
     assert_eq!(told.verdict(), is("EX03", Weight::Warning));
 }
 
 #[test]
 fn native_mode_waits_for_its_own_files() {
-    let mut told = Told::new();
-    told.course.identify(None, Mode::Native, false);
+    let mut told = Fixture::new();
+    told.boot_state.identify(None, Mode::Native, false);
     let preflight = examined_with(None);
     told.see(Observation::Preflight(Box::new(preflight)));
     assert_eq!(told.report().phase, Phase::Bootstrap);
@@ -295,12 +295,12 @@ fn native_mode_waits_for_its_own_files() {
 
 #[test]
 fn people_are_told() {
-    let mut failing = Told::joined();
+    let mut failing = Fixture::joined();
     failing.devices(0).node("True", &["node.cilium.io/agent-not-ready:NoExecute"], 0);
     let texts = [
-        crate::cli::shown(&Told::joined().report(), false),
+        crate::cli::shown(&Fixture::joined().report(), false),
         crate::cli::shown(&failing.report(), true),
-        crate::cli::shown(&Told::new().report(), false),
+        crate::cli::shown(&Fixture::new().report(), false),
     ];
     insta::assert_snapshot!(texts.join("\n----\n"));
 }
@@ -309,7 +309,7 @@ fn people_are_told() {
 #[test]
 fn the_console_and_health_checks_are_told() {
     use crate::publish::{console, health};
-    let mut told = Told::joined();
+    let mut told = Fixture::joined();
     told.devices(0).node("True", &[], 0);
     let report = told.report();
     let line = console::line(&report, report.verdict.as_ref().unwrap());
@@ -317,7 +317,7 @@ fn the_console_and_health_checks_are_told() {
         let all = health::statuses(report).into_iter();
         all.map(|(name, status)| format!("{name:?} {}", status.as_str_name())).collect::<Vec<_>>().join("\n")
     };
-    let new = Told::new().report();
+    let new = Fixture::new().report();
     insta::assert_snapshot!(format!("{line}\n\n{}\n\n{}", names(&report), names(&new)));
 }
 
@@ -328,26 +328,26 @@ fn a_node_that_has_joined_is_not_held_back_by_the_network() {
         facts.way = Some(Way::Silent { to: "10.0.0.1:443".to_owned(), after: Duration::from_secs(2) });
     };
     let swap = |facts: &mut Facts| facts.machine.swaps = "Filename\n/swapfile file 1 0 -2\n".to_owned();
-    let code = |told: &Told| told.course.fatal().map(|it| it.verdict.code);
-    let mut fresh = Told::new();
+    let code = |told: &Fixture| told.boot_state.fatal().map(|it| it.verdict.code);
+    let mut fresh = Fixture::new();
     fresh.see(Observation::Preflight(Box::new(examined(silent))));
     assert_eq!(code(&fresh), Some("NW02"));
-    let mut joined = Told::joined();
+    let mut joined = Fixture::joined();
     joined.see(Observation::Preflight(Box::new(examined(silent))));
     assert_eq!(code(&joined), None);
     joined.see(Observation::Preflight(Box::new(examined(swap))));
     assert_eq!(code(&joined), Some("KA17"), "what the kubelet itself would end with still counts");
     // The next agent remembers.
     let before = joined.report();
-    let mut resumed = Told::new();
-    resumed.course.resume(Some(&before));
+    let mut resumed = Fixture::new();
+    resumed.boot_state.resume(Some(&before));
     resumed.see(Observation::Preflight(Box::new(examined(silent))));
     assert_eq!(code(&resumed), None);
 }
 
 #[test]
 fn what_a_kubelet_said_before_it_was_well_is_not_said_again() {
-    let mut told = Told::new();
+    let mut told = Fixture::new();
     told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("activating", "auto-restart", 1);
     told.says("kubelet", "failed to run Kubelet: running with swap on is not supported, please disable swap!");
     assert_eq!(told.verdict(), is("KA17", Weight::Error));
@@ -360,8 +360,8 @@ fn what_a_kubelet_said_before_it_was_well_is_not_said_again() {
 
 #[test]
 fn a_script_of_windows_that_makes_no_kubelet_is_named() {
-    let mut told = Told::new();
-    told.course = Course::new(Mode::Delegate, false, "7".to_owned(), told.now).on(Platform::Windows);
+    let mut told = Fixture::new();
+    told.boot_state = BootState::new(Mode::Delegate, false, "7".to_owned(), told.now).on(Platform::Windows);
     let unit = |name: &str, exists| Unit { name: name.to_owned(), exists, ..Unit::default() };
     let look = |script| Observation::Units(vec![unit("kubelet", false), unit("eks-bootstrap", script)]);
     told.see(Observation::Health(Health::Silent));
@@ -384,8 +384,8 @@ const STRANGER: &str = "tls: failed to verify certificate: x509: certificate sig
 #[test]
 fn a_new_agent_says_nothing_of_what_is_over() {
     // The agent before it had seen the kubelet well after that.
-    let mut before = Told::joined();
-    let mut told = Told::restarted(before.after(100));
+    let mut before = Fixture::joined();
+    let mut told = Fixture::restarted(before.after(100));
     told.see(Observation::Preflight(Box::new(examined(|_| {}))));
     told.said(200, "kubelet", SWAP).said(200, "kubelet", STRANGER);
     assert_eq!(told.verdict(), None, "nobody has looked yet");
@@ -393,7 +393,7 @@ fn a_new_agent_says_nothing_of_what_is_over() {
     assert_eq!(told.verdict(), None, "it was cleared, and the kubelet starts for another reason");
 
     // The agent before it had not, but somebody has started the unit since.
-    let mut told = Told::restarted(Told::new().after(100));
+    let mut told = Fixture::restarted(Fixture::new().after(100));
     told.see(Observation::Preflight(Box::new(examined(|_| {}))));
     told.see(Observation::Health(Health::Silent)).started_anew(5).said(60, "kubelet", SWAP);
     assert_eq!(told.verdict(), None);
@@ -406,7 +406,7 @@ fn a_new_agent_says_nothing_of_what_is_over() {
 
 #[test]
 fn a_new_agent_says_what_is_still_true() {
-    let mut told = Told::restarted(Told::new().after(100));
+    let mut told = Fixture::restarted(Fixture::new().after(100));
     told.see(Observation::Preflight(Box::new(examined(|_| {}))));
     told.said(30, "kubelet", SWAP);
     assert_eq!(told.verdict(), None, "nobody has looked yet");
@@ -414,7 +414,7 @@ fn a_new_agent_says_what_is_still_true() {
     assert_eq!(told.verdict(), is("KA17", Weight::Error));
 
     // Whether there is a Node shows by itself, or not at all: then it is as it was.
-    let mut told = Told::restarted(Told::new().after(100));
+    let mut told = Fixture::restarted(Fixture::new().after(100));
     told.see(Observation::Preflight(Box::new(examined(|_| {}))));
     told.see(Observation::Health(Health::Well)).kubelet("active", "running", 0).said(30, "kubelet", STRANGER);
     assert_eq!(told.verdict(), None);
@@ -424,9 +424,9 @@ fn a_new_agent_says_what_is_still_true() {
 
 #[test]
 fn a_new_agent_goes_on_where_the_one_before_it_was() {
-    let mut before = Told::joined();
+    let mut before = Fixture::joined();
     let first = before.report();
-    let mut told = Told::restarted(before.after(500));
+    let mut told = Fixture::restarted(before.after(500));
     // Restarts that were long before it are no fault.
     told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 4);
     assert_eq!(told.verdict(), None);
@@ -438,10 +438,10 @@ fn a_new_agent_goes_on_where_the_one_before_it_was() {
 #[test]
 fn who_has_joined_is_known_in_one_place() {
     let mut own = crate::preflight::tests::facts();
-    let mut told = Told::new();
-    assert!(!told.course.has_joined(&own));
+    let mut told = Fixture::new();
+    assert!(!told.boot_state.has_joined(&own));
     crate::preflight::tests::register(&mut own);
-    assert!(told.course.has_joined(&own), "as after a reboot: the preflight is the first to see the Node");
+    assert!(told.boot_state.has_joined(&own), "as after a reboot: the preflight is the first to see the Node");
     let unknown = Facts { standing: None, ..own };
-    assert!(told.course.has_joined(&unknown), "and that is remembered when the API server does not answer");
+    assert!(told.boot_state.has_joined(&unknown), "and that is remembered when the API server does not answer");
 }

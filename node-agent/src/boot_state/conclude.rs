@@ -9,8 +9,8 @@ use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
 
 use super::{
-    Course, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOOKS_IN, LOST_FOR, Notice, PATIENCE_WITH_PODS, SCRIPT_RUNS_IN,
-    Sighting,
+    BootState, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOOKS_IN, LOST_FOR, LogMatch, Notice, PATIENCE_WITH_PODS,
+    SCRIPT_RUNS_IN,
 };
 use crate::devices::chain;
 use crate::phase::{Phase, Progress};
@@ -22,7 +22,7 @@ use crate::watch::units::Unit;
 /// Verdicts on symptoms. Their errors are dropped if another error explains them.
 const CONSEQUENCES: [&str; 6] = ["KA37", "UD12", "CR02", "KA38", "CN01", "CN15"];
 
-impl Course {
+impl BootState {
     /// Returns the report at `now`.
     #[must_use]
     pub fn report(&mut self, now: Timestamp) -> Report {
@@ -133,7 +133,7 @@ impl Course {
     }
 
     /// Returns true if a journal line counts: it has repeated for longer than in a healthy boot and is recent.
-    fn counts(&self, sighting: &Sighting, now: Timestamp) -> bool {
+    fn counts(&self, sighting: &LogMatch, now: Timestamp) -> bool {
         if sighting.last < self.started && self.is_over(sighting, now) {
             return false;
         }
@@ -146,7 +146,7 @@ impl Course {
 
     /// Returns true if a line from before the agent's start is about a fault that is over, or that may be over as long
     /// as the current state is unknown.
-    fn is_over(&self, sighting: &Sighting, now: Timestamp) -> bool {
+    fn is_over(&self, sighting: &LogMatch, now: Timestamp) -> bool {
         let clears = sighting.signature.clears;
         let is_unseen = self.health.is_none() || (clears > Phase::Kubelet && self.is_yet_to_look(now));
         // The predecessor saw the stage done after the line was written.

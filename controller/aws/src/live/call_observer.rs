@@ -9,7 +9,7 @@ use crate::refusal::{self, Meaning};
 pub type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Observes every attempt of every call: metrics count calls here, and tests stop the controller here.
-pub trait Witness: Send + Sync {
+pub trait CallObserver: Send + Sync {
     /// Runs right before `operation`, such as `ec2:CreateFleet`, is sent. The call waits for it.
     fn before<'a>(&'a self, operation: &'static str) -> Pause<'a>;
 

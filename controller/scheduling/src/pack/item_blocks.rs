@@ -68,7 +68,7 @@ fn neighbours(stock: &Stock, kinds: &mut [u32]) {
 
 /// Kinds with lots in one cell, arranged for filling.
 #[derive(Debug, Clone)]
-pub(crate) struct Shelf {
+pub(crate) struct ItemBlocks {
     pub(crate) width: usize,
     pub(crate) kinds: Vec<[u32; LANES]>,
     /// Sizes by block and column.
@@ -83,7 +83,7 @@ pub(crate) struct Shelf {
     pub(crate) live: Vec<u16>,
 }
 
-impl Shelf {
+impl ItemBlocks {
     /// Creates a shelf of the kinds that have lots in `cell`.
     pub(crate) fn new(stock: &Stock, classes: &Classes, cell: usize, width: usize) -> Self {
         let mut shelf = Self {

@@ -13,9 +13,9 @@ use muster_proto::muster::AdmitKubeletResponse;
 use super::log;
 use super::rounds::{Made, Rounds};
 use super::works::{Done, Order, Orders};
-use crate::course::hold::{ANSWER_WITHIN, Answered, Hold};
-use crate::course::pace::Pace;
-use crate::course::{Course, Observation};
+use crate::boot_state::hold::{ANSWER_WITHIN, Answered, Hold};
+use crate::boot_state::pace::Pace;
+use crate::boot_state::{BootState, Observation};
 use crate::phase::Phase;
 use crate::preflight::{self, Facts};
 use crate::publish::socket::Asked;
@@ -49,8 +49,8 @@ struct Judged {
 }
 
 /// The only owner of the course. It never blocks: long operations are ordered, and their results observed.
-pub(super) struct Desk {
-    course: Course,
+pub(super) struct Supervisor {
+    boot_state: BootState,
     hold: Hold<Asked>,
     rounds: Rounds,
     orders: Orders,
@@ -72,9 +72,9 @@ pub(super) struct Desk {
     has_refused_since: bool,
 }
 
-impl Desk {
+impl Supervisor {
     pub(super) fn new(
-        course: Course,
+        boot_state: BootState,
         hold: Hold<Asked>,
         rounds: Rounds,
         orders: Orders,
@@ -82,7 +82,7 @@ impl Desk {
         now: Now,
     ) -> Self {
         Self {
-            course,
+            boot_state,
             hold,
             rounds,
             orders,
@@ -98,13 +98,13 @@ impl Desk {
         }
     }
 
-    pub(super) fn course(&mut self) -> &mut Course {
-        &mut self.course
+    pub(super) fn boot_state(&mut self) -> &mut BootState {
+        &mut self.boot_state
     }
 
     /// Records an observation.
     pub(super) fn observe(&mut self, observation: Observation, now: Now) {
-        self.course.observe(observation, now.wall);
+        self.boot_state.observe(observation, now.wall);
     }
 
     /// Handles a request of a kubelet that is about to start.
@@ -113,7 +113,7 @@ impl Desk {
         // The operator who starts it may have fixed something.
         self.held_since = None;
         self.rounds.go();
-        if self.course.is_report_only() {
+        if self.boot_state.is_report_only() {
             let _the_kubelet_gave_up = asked.send(admitted());
         } else {
             self.hold.ask(asked, now.steady);
@@ -124,16 +124,16 @@ impl Desk {
     /// bootstrap runs first.
     pub(super) fn judge(&mut self, made: Made, now: Now) {
         let Made { mut facts, began } = made;
-        facts.has_joined = self.course.has_joined(&facts);
+        facts.has_joined = self.boot_state.has_joined(&facts);
         let (mode, is_report_only) = wishes(&facts, self.is_told_to_report_only);
         let instance = facts.metadata.instance();
-        self.course.identify(instance.map(|it| it.id.clone()), mode, is_report_only);
+        self.boot_state.identify(instance.map(|it| it.id.clone()), mode, is_report_only);
         let examined = preflight::examine(&facts);
         self.observe(Observation::Preflight(Box::new(examined)), now);
         self.looked = now.steady;
         let judged = Judged { began, is_kubelet_active: facts.is_kubelet_active };
         #[cfg(target_os = "linux")]
-        if mode == Mode::Native && answer(&self.course).admitted {
+        if mode == Mode::Native && answer(&self.boot_state).admitted {
             self.judged = Some(judged);
             if !self.is_bootstrapping {
                 self.is_bootstrapping = true;
@@ -172,7 +172,7 @@ impl Desk {
         {
             self.judged = None;
         }
-        let refusal = answer(&self.course);
+        let refusal = answer(&self.boot_state);
         let answered = self.hold.judged(judged.began, now.steady, !refusal.admitted);
         self.reply(answered, &refusal);
         if self.hold.is_asked() {
@@ -193,7 +193,7 @@ impl Desk {
     /// Reports if the kubelet is held back, and updates `held_since`.
     fn reckon(&mut self, now: Now) {
         self.observe(Observation::Held(self.hold.is_owed()), now);
-        let is_held = self.hold.is_owed() || self.course.fatal().is_some();
+        let is_held = self.hold.is_owed() || self.boot_state.fatal().is_some();
         self.held_since = is_held.then(|| self.held_since.unwrap_or(self.looked));
     }
 
@@ -209,7 +209,7 @@ impl Desk {
 
     /// Answers overdue requests by the last preflight.
     pub(super) fn answer_the_late(&mut self, now: Now) {
-        let refusal = answer(&self.course);
+        let refusal = answer(&self.boot_state);
         log(&format!("the checks take longer than {} s: the last ones count", ANSWER_WITHIN.as_secs()));
         let answered = self.hold.late(now.steady, !refusal.admitted);
         self.reply(answered, &refusal);
@@ -236,7 +236,7 @@ impl Desk {
     /// Requests a preflight if the last one is old enough.
     pub(super) fn look_again_if_due(&mut self, report: &Report, now: Now) {
         let held_for = self.held_since.map(|since| now.steady.duration_since(since));
-        let pause = look_again_after(&self.course, report, self.hold.is_owed(), held_for.unwrap_or_default());
+        let pause = look_again_after(&self.boot_state, report, self.hold.is_owed(), held_for.unwrap_or_default());
         if pause.is_some_and(|pause| now.steady.duration_since(self.looked) >= pause) {
             self.look(now);
         }
@@ -266,15 +266,15 @@ fn mode_of_image() -> Mode {
 }
 
 /// Returns the time after the last preflight when another one is due, if any.
-fn look_again_after(course: &Course, report: &Report, is_owed: bool, held_for: Duration) -> Option<Duration> {
+fn look_again_after(boot_state: &BootState, report: &Report, is_owed: bool, held_for: Duration) -> Option<Duration> {
     let has_registered = report.of(Phase::Registered).is_some_and(|it| it.ended.is_some());
     // An owed start counts at any stage.
-    if is_owed || (course.fatal().is_some() && !has_registered) {
+    if is_owed || (boot_state.fatal().is_some() && !has_registered) {
         Some(Pace::PREFLIGHT.pause(held_for))
-    } else if course.node_name().is_none() {
+    } else if boot_state.node_name().is_none() {
         // The kubelet's files are not written yet. Its unit requests a preflight later, if it has the gate.
         Some(LOOK_FOR_FILES)
-    } else if course.has_warning() {
+    } else if boot_state.has_warning() {
         Some(LOOK_AT_WARNINGS)
     } else {
         None
@@ -285,8 +285,8 @@ fn admitted() -> AdmitKubeletResponse {
     AdmitKubeletResponse { admitted: true, code: String::new(), message: String::new() }
 }
 
-fn answer(course: &Course) -> AdmitKubeletResponse {
-    match course.fatal().filter(|_| !course.is_report_only()) {
+fn answer(boot_state: &BootState) -> AdmitKubeletResponse {
+    match boot_state.fatal().filter(|_| !boot_state.is_report_only()) {
         None => admitted(),
         Some(finding) => AdmitKubeletResponse {
             admitted: false,

@@ -12,7 +12,7 @@ pub(crate) struct Path {
 
 /// Objects of one kind by namespace and name.
 #[derive(Debug, Clone)]
-pub(crate) struct Shelf<T>(pub(super) BTreeMap<Path, T>);
+pub(crate) struct ObjectStore<T>(pub(super) BTreeMap<Path, T>);
 
 // === impl Path ===
 
@@ -36,13 +36,13 @@ impl fmt::Display for Path {
 
 // === impl Shelf ===
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for ObjectStore<T> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> ObjectStore<T> {
     pub(crate) fn get(&self, path: &Path) -> Option<&T> {
         self.0.get(path)
     }

@@ -108,7 +108,7 @@ pub enum Health {
 
 /// A signature found in the journal, with the times of its first and last occurrence.
 #[derive(Debug)]
-struct Sighting {
+struct LogMatch {
     signature: &'static Signature,
     first: Timestamp,
     last: Timestamp,
@@ -120,7 +120,7 @@ struct Sighting {
 
 /// State of one node joining its cluster.
 #[derive(Debug)]
-pub struct Course {
+pub struct BootState {
     mode: Mode,
     report_only: bool,
     instance_id: Option<String>,
@@ -132,7 +132,7 @@ pub struct Course {
     units: BTreeMap<String, Unit>,
     /// Restart count of the kubelet when it was last healthy.
     settled_restarts: u32,
-    sightings: BTreeMap<&'static str, Sighting>,
+    sightings: BTreeMap<&'static str, LogMatch>,
     /// `None` until the first probe.
     health: Option<Health>,
     /// Time when the kubelet became unhealthy while its unit is active.
@@ -157,7 +157,7 @@ pub struct Course {
     since: BTreeMap<(&'static str, String), Timestamp>,
 }
 
-impl Course {
+impl BootState {
     /// Returns the state of a node whose agent starts at `now`.
     #[must_use]
     pub fn new(mode: Mode, report_only: bool, boot_id: String, now: Timestamp) -> Self {
@@ -244,7 +244,7 @@ impl Course {
         let Some(signature) = signatures::find(&line) else { return };
         // If the clock was set back, `written` may lie in the future.
         let said = line.written.map_or(now, |it| it.at.min(now));
-        let sighting = self.sightings.entry(signature.verdict.code).or_insert_with(|| Sighting {
+        let sighting = self.sightings.entry(signature.verdict.code).or_insert_with(|| LogMatch {
             signature,
             first: said,
             last: said,

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_aws::catalogue;
-use muster_scheduling::disrupt::{Cause, Command, Decision, Estate, Interruption, Settings, decide};
+use muster_scheduling::disrupt::{Cause, Command, Decision, DisruptionInput, Interruption, Settings, decide};
 use muster_scheduling::model::Catalogue;
 use muster_scheduling::{Place, Violation, validate_disruption};
 
-use super::super::deliberation::retain_sound;
-use super::super::{Deliberation, Tempo, Turn};
+use super::super::planner::retain_sound;
+use super::super::{DisruptionPlanner, Timing, Turn};
 use crate::manifest;
 use crate::snapshot::{Settings as SnapshotSettings, assemble};
 
@@ -17,19 +17,19 @@ const CATALOGUE: &str = include_str!("../../../tests/scenarios/catalogue.yaml");
 /// Two nodes, the pod of one of which fits on the other.
 const CLUSTER: &str = include_str!("../../../tests/disruption/grace-period-is-for-drift.yaml");
 
-pub(super) fn estate() -> Estate {
+pub(super) fn estate() -> DisruptionInput {
     let types: Catalogue = catalogue::read(CATALOGUE).unwrap().into();
     let free = CLUSTER.replace("karpenter.sh/do-not-disrupt: \"true\"", "a: b");
     let manifests = manifest::read(&[PathBuf::from("-")], &mut free.as_bytes()).unwrap();
     let snapshot = assemble(&manifests, &SnapshotSettings::default(), &|_| types.clone()).unwrap();
-    snapshot.custody.estate(&snapshot.problem)
+    snapshot.managed_nodes.estate(&snapshot.problem)
 }
 
 pub(super) fn at(seconds: i64) -> Timestamp {
     "2026-11-21T12:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
 }
 
-fn going(estate: &Estate, decision: &Decision) -> Vec<String> {
+fn going(estate: &DisruptionInput, decision: &Decision) -> Vec<String> {
     let nodes = decision.commands.iter().flat_map(|command| &command.candidates);
     nodes.map(|&node| estate.problem.nodes[node].name.to_string()).collect()
 }
@@ -37,43 +37,42 @@ fn going(estate: &Estate, decision: &Decision) -> Vec<String> {
 #[test]
 fn what_is_still_right_after_a_while_is_begun() {
     let (estate, settings) = (estate(), Settings::default());
-    let mut deliberation = Deliberation::default();
+    let mut planner = DisruptionPlanner::default();
     for (seconds, expected, again) in [(0, 0, 10), (10, 0, 15), (15, 1, 25), (25, 0, 35)] {
-        let Turn { decision, again: next, violations, .. } =
-            deliberation.turn(&mut estate.clone(), at(seconds), &settings);
+        let Turn { decision, again: next, violations, .. } = planner.turn(&mut estate.clone(), at(seconds), &settings);
         assert_eq!(violations, []);
         assert_eq!((going(&estate, &decision).len(), next), (expected, at(again)), "at {seconds} s");
     }
-    let Tempo { every, validation, .. } = Tempo::default();
+    let Timing { every, validation, .. } = Timing::default();
     assert_eq!((every.as_secs(), validation.as_secs()), (10, 15));
 }
 
 #[test]
 fn what_somebody_objects_to_meanwhile_is_not() {
     let (before, settings) = (estate(), Settings::default());
-    let mut deliberation = Deliberation::default();
-    let _ = deliberation.turn(&mut before.clone(), at(0), &settings);
+    let mut planner = DisruptionPlanner::default();
+    let _ = planner.turn(&mut before.clone(), at(0), &settings);
     let mut after = before.clone();
     after.members.iter_mut().flatten().for_each(|member| member.do_not_disrupt = true);
-    let Turn { decision, .. } = deliberation.turn(&mut after.clone(), at(15), &settings);
+    let Turn { decision, .. } = planner.turn(&mut after.clone(), at(15), &settings);
     assert_eq!(going(&after, &decision), [""; 0]);
     // Nor what is wanted for the first time.
-    let mut deliberation = Deliberation::default();
-    let _ = deliberation.turn(&mut after.clone(), at(0), &settings);
-    assert_eq!(going(&before, &deliberation.turn(&mut before.clone(), at(15), &settings).decision), [""; 0]);
+    let mut planner = DisruptionPlanner::default();
+    let _ = planner.turn(&mut after.clone(), at(0), &settings);
+    assert_eq!(going(&before, &planner.turn(&mut before.clone(), at(15), &settings).decision), [""; 0]);
 }
 
 #[test]
 fn what_cannot_wait_does_not() {
     let (mut estate, settings) = (estate(), Settings::default());
-    let interrupt = |estate: &mut Estate| {
+    let interrupt = |estate: &mut DisruptionInput| {
         let member = estate.members.iter_mut().flatten().next().unwrap();
         member.interrupted = Some(Interruption { since: None, notice: "SpotInterrupted".into() });
     };
-    let mut deliberation = Deliberation::default();
-    let _ = deliberation.turn(&mut estate.clone(), at(0), &settings);
+    let mut planner = DisruptionPlanner::default();
+    let _ = planner.turn(&mut estate.clone(), at(0), &settings);
     interrupt(&mut estate);
-    let Turn { decision, .. } = deliberation.turn(&mut estate.clone(), at(10), &settings);
+    let Turn { decision, .. } = planner.turn(&mut estate.clone(), at(10), &settings);
     assert_eq!(decision.commands.len(), 1);
     assert_eq!(decision.commands[0].cause, Cause::Interrupted);
 }

@@ -15,21 +15,21 @@ const DELEGATE: &str = "apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {mod
 #[cfg(target_os = "linux")]
 const NATIVE: &str = "apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {mode: native}\n";
 
-struct Told {
-    desk: Desk,
+struct Fixture {
+    supervisor: Supervisor,
     orders: UnboundedReceiver<Order>,
     start: Now,
     /// How long after the start it is.
     after: Duration,
 }
 
-impl Told {
+impl Fixture {
     fn new(is_owed: bool) -> Self {
         let start = Now { wall: "2026-11-21T20:00:00Z".parse().unwrap(), steady: Instant::now() };
-        let course = Course::new(Mode::Delegate, false, "b".to_owned(), start.wall);
+        let boot_state = BootState::new(Mode::Delegate, false, "b".to_owned(), start.wall);
         let (orders_tx, orders) = mpsc::unbounded_channel();
-        let desk = Desk::new(course, Hold::new(is_owed), Rounds::default(), orders_tx, false, start);
-        Self { desk, orders, start, after: Duration::ZERO }
+        let supervisor = Supervisor::new(boot_state, Hold::new(is_owed), Rounds::default(), orders_tx, false, start);
+        Self { supervisor, orders, start, after: Duration::ZERO }
     }
 
     fn now(&self) -> Now {
@@ -47,7 +47,7 @@ impl Told {
     /// A kubelet asks; its answer.
     fn ask(&mut self) -> oneshot::Receiver<AdmitKubeletResponse> {
         let (asked, answer) = oneshot::channel();
-        self.desk.ask(asked, self.now());
+        self.supervisor.ask(asked, self.now());
         answer
     }
 
@@ -59,34 +59,34 @@ impl Told {
         }
         change(&mut facts);
         let now = self.now();
-        self.desk.judge(Made { facts, began: now.steady }, now);
+        self.supervisor.judge(Made { facts, began: now.steady }, now);
     }
 
     fn done(&mut self, done: Done) {
-        self.desk.done(done, self.now());
+        self.supervisor.done(done, self.now());
     }
 
     #[cfg(target_os = "linux")]
     fn is_late(&mut self) -> bool {
-        let is_due = self.desk.answer_due().is_some_and(|due| due <= self.now().steady);
+        let is_due = self.supervisor.answer_due().is_some_and(|due| due <= self.now().steady);
         if is_due {
-            self.desk.answer_the_late(self.now());
+            self.supervisor.answer_the_late(self.now());
         }
         is_due
     }
 
     fn is_held(&mut self) -> bool {
         let now = self.now().wall;
-        self.desk.course().report(now).held
+        self.supervisor.boot_state().report(now).held
     }
 
     /// Whether another preflight is due.
     fn looks(&mut self) -> bool {
         let now = self.now();
-        let report = self.desk.course().report(now.wall);
-        let before = self.desk.looked;
-        self.desk.look_again_if_due(&report, now);
-        self.desk.looked != before
+        let report = self.supervisor.boot_state().report(now.wall);
+        let before = self.supervisor.looked;
+        self.supervisor.look_again_if_due(&report, now);
+        self.supervisor.looked != before
     }
 }
 
@@ -103,7 +103,7 @@ fn admitted_of(answer: &mut oneshot::Receiver<AdmitKubeletResponse>) -> Option<b
 
 #[test]
 fn a_kubelet_is_answered_by_a_preflight_that_began_after_it_asked() {
-    let mut told = Told::new(false);
+    let mut told = Fixture::new(false);
     let mut answer = told.ask();
     assert_eq!(admitted_of(&mut answer), None);
     told.after(100).judge(DELEGATE, well);
@@ -118,7 +118,7 @@ fn a_kubelet_is_answered_by_a_preflight_that_began_after_it_asked() {
 
 #[test]
 fn a_kubelet_that_is_owed_its_start_is_owed_it_until_the_order_is_taken() {
-    let mut told = Told::new(true);
+    let mut told = Fixture::new(true);
     told.judge(DELEGATE, ill);
     assert!(told.orders.try_recv().is_err());
     told.after(2000).judge(DELEGATE, well);
@@ -136,7 +136,7 @@ fn a_kubelet_that_is_owed_its_start_is_owed_it_until_the_order_is_taken() {
 
 #[test]
 fn an_order_does_not_pay_for_a_start_that_is_refused_while_it_is_under_way() {
-    let mut told = Told::new(true);
+    let mut told = Fixture::new(true);
     told.judge(DELEGATE, well);
     assert!(matches!(told.orders.try_recv(), Ok(Order::StartKubelet)));
     // The unit asks before `systemctl` has returned, and by then something is wrong.
@@ -149,7 +149,7 @@ fn an_order_does_not_pay_for_a_start_that_is_refused_while_it_is_under_way() {
 
 #[test]
 fn a_kubelet_that_runs_is_owed_nothing() {
-    let mut told = Told::new(true);
+    let mut told = Fixture::new(true);
     told.judge(DELEGATE, |facts| facts.is_kubelet_active = true);
     assert_eq!(told.is_held(), cfg!(windows));
 }
@@ -157,7 +157,7 @@ fn a_kubelet_that_runs_is_owed_nothing() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_bootstrap_that_takes_its_time_holds_nobody_up_for_longer_than_two_seconds() {
-    let mut told = Told::new(false);
+    let mut told = Fixture::new(false);
     let mut answer = told.ask();
     told.after(100).judge(NATIVE, well);
     assert!(matches!(told.orders.try_recv(), Ok(Order::Bootstrap(_))));
@@ -178,13 +178,13 @@ fn a_bootstrap_that_takes_its_time_holds_nobody_up_for_longer_than_two_seconds()
 #[cfg(target_os = "linux")]
 #[test]
 fn what_a_bootstrap_came_to_is_reported_and_it_is_tried_again() {
-    let mut told = Told::new(false);
+    let mut told = Fixture::new(false);
     told.judge(NATIVE, well);
     assert!(matches!(told.orders.try_recv(), Ok(Order::Bootstrap(_))));
     let finding = Finding::new(&verdicts::UD12, "`containerd` cannot be started", None);
     told.after(5000).done(Done::Bootstrap(Err(Box::new(finding))));
     let now = told.now().wall;
-    assert_eq!(told.desk.course().report(now).verdict.unwrap().code, "UD12");
+    assert_eq!(told.supervisor.boot_state().report(now).verdict.unwrap().code, "UD12");
     told.after(5000).judge(NATIVE, well);
     assert!(matches!(told.orders.try_recv(), Ok(Order::Bootstrap(_))));
 }
@@ -192,7 +192,7 @@ fn what_a_bootstrap_came_to_is_reported_and_it_is_tried_again() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_refusal_does_not_wait_for_a_bootstrap() {
-    let mut told = Told::new(false);
+    let mut told = Fixture::new(false);
     told.judge(NATIVE, well);
     let mut answer = told.ask();
     told.after(100).judge(NATIVE, ill);
@@ -205,7 +205,7 @@ fn a_refusal_does_not_wait_for_a_bootstrap() {
 
 #[test]
 fn what_holds_the_kubelet_back_is_looked_at_ever_more_seldom_until_somebody_asks() {
-    let mut told = Told::new(false);
+    let mut told = Fixture::new(false);
     told.judge(DELEGATE, ill);
     assert!(!told.after(1900).looks());
     assert!(told.after(100).looks());
@@ -219,7 +219,7 @@ fn what_holds_the_kubelet_back_is_looked_at_ever_more_seldom_until_somebody_asks
 
 #[test]
 fn in_report_only_everybody_is_let_through_at_once() {
-    let mut told = Told::new(false);
+    let mut told = Fixture::new(false);
     told.judge("apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {reportOnly: true}\n", ill);
     assert_eq!(admitted_of(&mut told.ask()), Some(true));
     assert!(!told.is_held());

@@ -14,7 +14,7 @@ const APART: Duration = Duration::from_secs(1);
 
 /// Schedule of decisions about disruption, see the module.
 #[derive(Debug, Clone, Copy)]
-pub struct Rhythm {
+pub struct PassSchedule {
     /// Time of the next decision if something has changed.
     at: Timestamp,
     /// True if something has changed since the last decision.
@@ -26,7 +26,7 @@ pub struct Rhythm {
 
 // === impl Rhythm ===
 
-impl Rhythm {
+impl PassSchedule {
     /// Creates a schedule whose first decision is at `moment`.
     #[must_use]
     pub fn from(moment: Timestamp) -> Self {
@@ -87,40 +87,40 @@ mod tests {
 
     #[test]
     fn changes_are_a_reason_to_ask_and_rest_is_not() {
-        let mut rhythm = Rhythm::from(at(100));
-        assert!(!rhythm.is_due(at(99)) && rhythm.is_due(at(100)));
-        rhythm.ask(at(100));
-        rhythm.answer(at(110), false, Moments::default(), at(100));
-        assert_eq!(rhythm.next(), at(400), "nothing has changed");
-        rhythm.stir();
-        assert_eq!(rhythm.next(), at(110));
-        rhythm.ask(at(110));
-        rhythm.stir();
-        rhythm.answer(at(120), false, Moments::default(), at(111));
-        assert_eq!(rhythm.next(), at(120), "something has changed while it was asked");
-        rhythm.hurry();
-        assert_eq!(rhythm.next(), at(111), "people wait for it");
-        rhythm.ask(at(120));
-        rhythm.answer(at(130), true, Moments::default(), at(120));
-        assert_eq!(rhythm.next(), at(130), "the answer is to be confirmed");
+        let mut pass_schedule = PassSchedule::from(at(100));
+        assert!(!pass_schedule.is_due(at(99)) && pass_schedule.is_due(at(100)));
+        pass_schedule.ask(at(100));
+        pass_schedule.answer(at(110), false, Moments::default(), at(100));
+        assert_eq!(pass_schedule.next(), at(400), "nothing has changed");
+        pass_schedule.stir();
+        assert_eq!(pass_schedule.next(), at(110));
+        pass_schedule.ask(at(110));
+        pass_schedule.stir();
+        pass_schedule.answer(at(120), false, Moments::default(), at(111));
+        assert_eq!(pass_schedule.next(), at(120), "something has changed while it was asked");
+        pass_schedule.hurry();
+        assert_eq!(pass_schedule.next(), at(111), "people wait for it");
+        pass_schedule.ask(at(120));
+        pass_schedule.answer(at(130), true, Moments::default(), at(120));
+        assert_eq!(pass_schedule.next(), at(130), "the answer is to be confirmed");
     }
 
     #[test]
     fn moments_are_kept_to_the_second() {
-        let mut rhythm = Rhythm::from(at(100));
-        let answered = |rhythm: &mut Rhythm, forceful: Option<i64>, voluntary: Option<i64>| {
-            rhythm.ask(at(100));
+        let mut pass_schedule = PassSchedule::from(at(100));
+        let answered = |pass_schedule: &mut PassSchedule, forceful: Option<i64>, voluntary: Option<i64>| {
+            pass_schedule.ask(at(100));
             let moments = Moments { forceful: forceful.map(at), voluntary: voluntary.map(at) };
-            rhythm.answer(at(110), false, moments, at(100));
+            pass_schedule.answer(at(110), false, moments, at(100));
         };
-        answered(&mut rhythm, None, Some(103));
-        assert_eq!(rhythm.next(), at(103), "in a cluster in which nothing changes");
-        rhythm.stir();
-        assert_eq!(rhythm.next(), at(110), "where much changes, with everything else");
-        answered(&mut rhythm, Some(103), None);
-        rhythm.stir();
-        assert_eq!(rhythm.next(), at(103), "what cannot wait does not");
-        answered(&mut rhythm, Some(100), None);
-        assert_eq!(rhythm.next(), at(101), "not more than once a second");
+        answered(&mut pass_schedule, None, Some(103));
+        assert_eq!(pass_schedule.next(), at(103), "in a cluster in which nothing changes");
+        pass_schedule.stir();
+        assert_eq!(pass_schedule.next(), at(110), "where much changes, with everything else");
+        answered(&mut pass_schedule, Some(103), None);
+        pass_schedule.stir();
+        assert_eq!(pass_schedule.next(), at(103), "what cannot wait does not");
+        answered(&mut pass_schedule, Some(100), None);
+        assert_eq!(pass_schedule.next(), at(101), "not more than once a second");
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::after;
-use muster_scheduling::disrupt::{Command, Decision, Estate, Moments, Settings, decide, decide_among, next_moments};
+use muster_scheduling::disrupt::{
+    Command, Decision, DisruptionInput, Moments, Settings, decide, decide_among, next_moments,
+};
 use muster_scheduling::{Place, Violation, validate_disruption};
 
 use super::peak_load::PeakLoads;
@@ -15,7 +17,7 @@ use super::savings::{Delivered, Rest, Savings};
 
 /// Timing of disruption. It is not an option for operators; other values are for tests with hundreds of rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tempo {
+pub struct Timing {
     /// Interval between decisions.
     pub every: Duration,
     /// Time for which a choice must hold before it is begun.
@@ -25,7 +27,7 @@ pub struct Tempo {
     pub settled: Duration,
 }
 
-impl Default for Tempo {
+impl Default for Timing {
     /// Returns Karpenter's ten seconds, and its fifteen, within which a rollout that has just begun becomes visible. A
     /// hundred claims with as many replacements are some four hundred writes, two seconds at Karpenter's rate: thirty
     /// are enough.
@@ -49,8 +51,8 @@ pub struct Turn {
 
 /// Proposal of the last pass, kept in memory only: without it the confirmation starts again.
 #[derive(Debug, Clone, Default)]
-pub struct Deliberation {
-    tempo: Tempo,
+pub struct DisruptionPlanner {
+    timing: Timing,
     proposed: Option<Proposal>,
     loads: PeakLoads,
     savings: Savings,
@@ -66,11 +68,11 @@ struct Proposal {
 
 // === impl Deliberation ===
 
-impl Deliberation {
+impl DisruptionPlanner {
     /// Creates a state without a proposal.
     #[must_use]
-    pub fn at(tempo: Tempo) -> Self {
-        Self { tempo, proposed: None, loads: PeakLoads::default(), savings: Savings::default(), left: BTreeSet::new() }
+    pub fn at(timing: Timing) -> Self {
+        Self { timing, proposed: None, loads: PeakLoads::default(), savings: Savings::default(), left: BTreeSet::new() }
     }
 
     /// Returns true if a proposal of the last pass is to be confirmed, which requires another pass even if nothing
@@ -86,7 +88,7 @@ impl Deliberation {
     }
 
     /// Takes note of the commands of `decision`, which are begun at `now`: what they promise is compared with what comes of them.
-    pub fn note_begun(&mut self, estate: &Estate, decision: &Decision, now: Timestamp) {
+    pub fn note_begun(&mut self, estate: &DisruptionInput, decision: &Decision, now: Timestamp) {
         self.savings.note_begun(estate, decision, now);
     }
 
@@ -105,8 +107,8 @@ impl Deliberation {
     /// except when a proposal is confirmed: then nodes outside of it are reported as staying.
     ///
     /// Forceful commands are begun at once, in the pass that finds them.
-    pub fn turn(&mut self, estate: &mut Estate, now: Timestamp, settings: &Settings) -> Turn {
-        let Tempo { every, validation, .. } = self.tempo;
+    pub fn turn(&mut self, estate: &mut DisruptionInput, now: Timestamp, settings: &Settings) -> Turn {
+        let Timing { every, validation, .. } = self.timing;
         let left = std::mem::take(&mut self.left);
         self.loads.observe(estate, &left, settings.payback);
         self.savings.observe(estate, now);
@@ -158,7 +160,12 @@ pub(super) fn retain_sound(decision: &mut Decision, violations: &[Violation]) {
 }
 
 /// Returns the decision without invalid voluntary commands, and the violations found by the validator.
-fn checked(mut decision: Decision, estate: &Estate, now: Timestamp, settings: &Settings) -> (Decision, Vec<Violation>) {
+fn checked(
+    mut decision: Decision,
+    estate: &DisruptionInput,
+    now: Timestamp,
+    settings: &Settings,
+) -> (Decision, Vec<Violation>) {
     if decision.commands.is_empty() {
         return (decision, Vec::new());
     }
@@ -168,7 +175,7 @@ fn checked(mut decision: Decision, estate: &Estate, now: Timestamp, settings: &S
 }
 
 /// Returns the indices of the nodes with these names.
-fn chosen(estate: &Estate, names: &BTreeSet<Arc<str>>) -> BTreeSet<usize> {
+fn chosen(estate: &DisruptionInput, names: &BTreeSet<Arc<str>>) -> BTreeSet<usize> {
     let nodes = estate.problem.nodes.iter().enumerate();
     nodes.filter(|(_, node)| names.contains(&node.name)).map(|(index, _)| index).collect()
 }

@@ -12,7 +12,7 @@ use super::Options;
 use super::gates::Gates;
 use super::metrics::Metrics;
 use super::provider::Provider;
-use crate::disruption::{Rest, Tempo};
+use crate::disruption::{Rest, Timing};
 use crate::edge::{Edge, Held};
 use crate::lifecycle::{Listing, whole_seconds};
 use crate::manifest::Manifests;
@@ -27,7 +27,7 @@ use crate::watch::Picture;
 const AWAITED: Duration = Duration::from_secs(30);
 
 /// Shared state of a leader.
-pub(super) struct Desk<P> {
+pub(super) struct LeaderContext<P> {
     pub(super) picture: Picture,
     pub(super) provider: P,
     pub(super) edge: Edge<P>,
@@ -44,7 +44,7 @@ pub(super) struct Settings {
     pub(super) namespace: String,
     pub(super) provision: provision::Settings,
     pub(super) disruption: disrupt::Settings,
-    pub(super) tempo: Tempo,
+    pub(super) timing: Timing,
     pub(super) window: provision::Lengths,
     pub(super) snapshot: snapshot::Settings,
     /// True if nominations are written to pending pods.
@@ -91,7 +91,7 @@ impl Settings {
             window,
             packing,
             disruption,
-            tempo,
+            timing,
             snapshot,
             reads_services: _,
             wait_for_unschedulable_mark,
@@ -107,7 +107,7 @@ impl Settings {
                 caps: *caps,
             },
             disruption: *disruption,
-            tempo: *tempo,
+            timing: *timing,
             window: *window,
             snapshot: snapshot.clone(),
             nominates,
@@ -117,7 +117,7 @@ impl Settings {
 
 // === impl Desk ===
 
-impl<P: Provider> Desk<P> {
+impl<P: Provider> LeaderContext<P> {
     pub(super) fn new(picture: Picture, provider: P, edge: Edge<P>, settings: Settings, metrics: Metrics) -> Arc<Self> {
         Arc::new(Self { picture, provider, edge, settings, metrics, memory: Mutex::default() })
     }

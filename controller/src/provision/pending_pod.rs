@@ -14,7 +14,7 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// A pod that is unbound or on a node that is being removed: the data that the problem does not contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applicant {
+pub struct PendingPod {
     /// The pod.
     pub pod: Subject,
     /// True if the default profile of kube-scheduler is responsible for it.
@@ -56,7 +56,7 @@ pub(super) enum Turn {
     Never,
 }
 
-impl Applicant {
+impl PendingPod {
     /// Returns the relevant fields of `pod`.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
@@ -118,16 +118,16 @@ pub(crate) fn set_named(namespace: &str, kind: &str, name: &str) -> Arc<str> {
 }
 
 /// Returns the turn of a pod with this spec. Pods of buffers have no applicant, since no scheduler sees them.
-pub(super) fn turn(applicant: Option<&Applicant>, spec: &PodSpec, waits_for_mark: bool) -> Turn {
+pub(super) fn turn(pending_pod: Option<&PendingPod>, spec: &PodSpec, waits_for_mark: bool) -> Turn {
     if shuns_pools(spec) {
         return Turn::Never;
     }
-    match applicant {
+    match pending_pod {
         None => Turn::Now,
-        Some(applicant) if applicant.is_provided_for => Turn::KeepsRoom,
+        Some(pending_pod) if pending_pod.is_provided_for => Turn::KeepsRoom,
         // A bound applicant must leave its node.
-        Some(applicant) if !applicant.is_unbound() || applicant.is_marked => Turn::Now,
-        Some(applicant) if applicant.is_of_default_scheduler && !waits_for_mark => Turn::IfNothingTakesIt,
+        Some(pending_pod) if !pending_pod.is_unbound() || pending_pod.is_marked => Turn::Now,
+        Some(pending_pod) if pending_pod.is_of_default_scheduler && !waits_for_mark => Turn::IfNothingTakesIt,
         Some(_) => Turn::OnceMarked,
     }
 }
@@ -144,11 +144,11 @@ mod tests {
 
     use super::*;
 
-    fn applicant(spec: &str, status: &str) -> Applicant {
+    fn pending_pod(spec: &str, status: &str) -> PendingPod {
         let text = format!(
             r#"{{"metadata":{{"name":"a","namespace":"n","uid":"u"}},"spec":{{"containers":[],{spec}}},"status":{{{status}}}}}"#
         );
-        Applicant::of(&serde_json::from_str::<Pod>(&text).unwrap())
+        PendingPod::of(&serde_json::from_str::<Pod>(&text).unwrap())
     }
 
     const MARK: &str =
@@ -172,7 +172,7 @@ mod tests {
             ("a gate is no mark", theirs, GATED, false, Turn::OnceMarked),
             ("it has to leave its node", r#""nodeName":"x""#, "", true, Turn::Now),
         ] {
-            assert_eq!(turn(Some(&applicant(spec_text, status)), &spec(), waits), expected, "{why}");
+            assert_eq!(turn(Some(&pending_pod(spec_text, status)), &spec(), waits), expected, "{why}");
         }
         assert_eq!(turn(None, &spec(), true), Turn::Now, "a buffer waits for nobody");
     }

@@ -2,7 +2,7 @@
 //! removal.
 
 use jiff::Timestamp;
-use muster_scheduling::disrupt::{Estate, Settings, if_removed};
+use muster_scheduling::disrupt::{DisruptionInput, Settings, if_removed};
 use serde::Serialize;
 
 use super::super::disrupt::{BlockedNode, CommandDocument, judge, with_pods};
@@ -39,7 +39,7 @@ pub(super) struct RemovalDocument {
 impl CustodyDocument {
     /// Builds the document of the node with this index; `None` if it is not managed, or is being deleted.
     pub(super) fn new(
-        estate: &Estate,
+        estate: &DisruptionInput,
         (now, settings): (Timestamp, &Settings),
         node: usize,
         progress: &mut Progress,
@@ -67,7 +67,11 @@ impl RemovalDocument {
     ///
     /// # Errors
     /// The node is not managed, or is being deleted.
-    pub(super) fn new(estate: &Estate, (now, settings): (Timestamp, &Settings), node: usize) -> Result<Self, Failure> {
+    pub(super) fn new(
+        estate: &DisruptionInput,
+        (now, settings): (Timestamp, &Settings),
+        node: usize,
+    ) -> Result<Self, Failure> {
         let name = &estate.problem.nodes[node].name;
         let removal = if_removed(estate, now, settings, node).ok_or_else(|| {
             Failure::Usage(format!(

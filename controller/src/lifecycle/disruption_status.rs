@@ -11,7 +11,7 @@ use crate::step::Write;
 
 /// State of a node with regard to disruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing<'a> {
+pub struct DisruptionStatus<'a> {
     /// True if `consolidateAfter` of its pool has passed.
     pub is_consolidatable: bool,
     /// Reason why the node has drifted from its desired state, if it has.
@@ -20,7 +20,7 @@ pub struct Standing<'a> {
 
 // === impl Standing ===
 
-impl<'a> Standing<'a> {
+impl<'a> DisruptionStatus<'a> {
     /// Returns the state of a member whose pool has this `consolidateAfter`; `None` means never.
     #[must_use]
     pub fn of(member: &'a Member, consolidate_after: Option<jiff::SignedDuration>, now: Timestamp) -> Self {
@@ -32,7 +32,7 @@ impl<'a> Standing<'a> {
 /// Returns the status update of the claim, if its conditions change. As in Karpenter, a condition that does not hold is
 /// absent, and a claim that is being deleted keeps its conditions.
 #[must_use]
-pub fn tell(claim: &NodeClaim, standing: Standing<'_>, now: Timestamp) -> Option<Write> {
+pub fn tell(claim: &NodeClaim, standing: DisruptionStatus<'_>, now: Timestamp) -> Option<Write> {
     if claim.metadata.deletion_timestamp.is_some() {
         return None;
     }
@@ -66,14 +66,14 @@ mod tests {
     use super::*;
     use crate::lifecycle::tests::fixture::{Fixture, at as second};
 
-    const NEITHER: Standing<'_> = Standing { is_consolidatable: false, drifted: None };
+    const NEITHER: DisruptionStatus<'_> = DisruptionStatus { is_consolidatable: false, drifted: None };
 
     fn drift(reason: &str, detail: &str) -> Drift {
         Drift { since: None, reason: reason.into(), detail: detail.into() }
     }
 
     /// Returns the conditions of the two kinds after the write; `None` without a write.
-    fn told(claim: &NodeClaim, standing: Standing<'_>, now: i64) -> Option<Vec<String>> {
+    fn told(claim: &NodeClaim, standing: DisruptionStatus<'_>, now: i64) -> Option<Vec<String>> {
         let Write::ClaimStatus { status, .. } = tell(claim, standing, second(now))? else { panic!("another write") };
         let ours = status.conditions.iter().filter(|one| ["Consolidatable", "Drifted"].contains(&&*one.type_));
         let words = ours.map(|one| {
@@ -88,7 +88,7 @@ mod tests {
         it.initialized();
         assert_eq!(told(&it.claim, NEITHER, 100), None);
         let drift = drift("NodePoolDrifted", "the template has changed");
-        let both = Standing { is_consolidatable: true, drifted: Some(&drift) };
+        let both = DisruptionStatus { is_consolidatable: true, drifted: Some(&drift) };
         let expected = [
             "Consolidatable Consolidatable  since 100".to_owned(),
             "Drifted NodePoolDrifted the template has changed since 100".to_owned(),
@@ -100,7 +100,7 @@ mod tests {
         it.claim.metadata.generation = Some(2);
         assert_eq!(told(&it.claim, both, 200), None, "nothing new");
         let other = self::drift("RequirementsDrifted", "");
-        let turned = told(&it.claim, Standing { drifted: Some(&other), ..both }, 200).unwrap();
+        let turned = told(&it.claim, DisruptionStatus { drifted: Some(&other), ..both }, 200).unwrap();
         assert_eq!(turned[1], "Drifted RequirementsDrifted  since 100", "it has drifted since then");
         assert_eq!(told(&it.claim, NEITHER, 200).unwrap(), [""; 0]);
     }
@@ -110,7 +110,7 @@ mod tests {
         let mut it = Fixture::new();
         it.registered();
         let drift = drift("NodePoolDrifted", "");
-        let both = Standing { is_consolidatable: true, drifted: Some(&drift) };
+        let both = DisruptionStatus { is_consolidatable: true, drifted: Some(&drift) };
         assert_eq!(told(&it.claim, both, 100).unwrap(), ["Drifted NodePoolDrifted  since 100"]);
         let mut it = Fixture::new();
         it.initialized();

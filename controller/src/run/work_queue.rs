@@ -16,7 +16,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 
 /// Times of the next reconciliation of all objects.
 #[derive(Debug, Clone)]
-pub(super) struct Agenda<K> {
+pub(super) struct WorkQueue<K> {
     entries: BTreeMap<K, Entry>,
     /// Entries that are not being reconciled, by due time.
     waiting: BTreeSet<(Timestamp, K)>,
@@ -52,13 +52,13 @@ pub(super) enum Verdict {
 
 // === impl Agenda ===
 
-impl<K> Default for Agenda<K> {
+impl<K> Default for WorkQueue<K> {
     fn default() -> Self {
         Self { entries: BTreeMap::new(), waiting: BTreeSet::new() }
     }
 }
 
-impl<K: Ord + Clone> Agenda<K> {
+impl<K: Ord + Clone> WorkQueue<K> {
     /// Schedules a reconciliation of the object at `moment`, unless an earlier one is scheduled.
     pub(super) fn want(&mut self, key: K, moment: Timestamp) {
         let entry = self.entries.entry(key.clone()).or_default();
@@ -75,7 +75,7 @@ impl<K: Ord + Clone> Agenda<K> {
         }
     }
 
-    /// Schedules like [`Agenda::want`] but overrides [`Verdict::RestUntil`], whose reason does not hold any more.
+    /// Schedules like [`WorkQueue::want`] but overrides [`Verdict::RestUntil`], whose reason does not hold any more.
     pub(super) fn insist(&mut self, key: K, moment: Timestamp) {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.looked = entry.looked.map(|looked| looked.min(moment));
@@ -153,59 +153,62 @@ mod tests {
 
     #[test]
     fn a_crowd_of_changes_is_one_look() {
-        let mut agenda = Agenda::default();
-        agenda.want("a", at(0));
-        agenda.want("a", at(0));
-        assert_eq!(agenda.take(at(0)), Some("a"));
-        agenda.want("a", at(10));
-        agenda.want("a", at(20));
-        assert_eq!(agenda.take(at(20)), None, "somebody looks at it");
-        agenda.close(&"a", Verdict::Rest(None), at(30));
-        assert_eq!((agenda.take(at(99)), agenda.next()), (None, Some(at(100))));
-        assert_eq!(agenda.take(at(100)), Some("a"));
-        agenda.close(&"a", Verdict::Rest(None), at(110));
-        assert_eq!(agenda.next(), None);
+        let mut work_queue = WorkQueue::default();
+        work_queue.want("a", at(0));
+        work_queue.want("a", at(0));
+        assert_eq!(work_queue.take(at(0)), Some("a"));
+        work_queue.want("a", at(10));
+        work_queue.want("a", at(20));
+        assert_eq!(work_queue.take(at(20)), None, "somebody looks at it");
+        work_queue.close(&"a", Verdict::Rest(None), at(30));
+        assert_eq!((work_queue.take(at(99)), work_queue.next()), (None, Some(at(100))));
+        assert_eq!(work_queue.take(at(100)), Some("a"));
+        work_queue.close(&"a", Verdict::Rest(None), at(110));
+        assert_eq!(work_queue.next(), None);
     }
 
     #[test]
     fn the_earliest_reason_counts() {
-        let mut agenda = Agenda::default();
-        agenda.want("a", at(5000));
-        agenda.want("b", at(3000));
-        agenda.want("a", at(1000));
-        agenda.want("a", at(9000));
-        assert_eq!(agenda.next(), Some(at(1000)));
-        assert_eq!((agenda.take(at(4000)), agenda.take(at(4000)), agenda.take(at(4000))), (Some("a"), Some("b"), None));
+        let mut work_queue = WorkQueue::default();
+        work_queue.want("a", at(5000));
+        work_queue.want("b", at(3000));
+        work_queue.want("a", at(1000));
+        work_queue.want("a", at(9000));
+        assert_eq!(work_queue.next(), Some(at(1000)));
+        assert_eq!(
+            (work_queue.take(at(4000)), work_queue.take(at(4000)), work_queue.take(at(4000))),
+            (Some("a"), Some("b"), None)
+        );
     }
 
     #[test]
     fn failures_wait_longer_and_longer() {
-        let mut agenda = Agenda::default();
-        agenda.want("a", at(0));
+        let mut work_queue = WorkQueue::default();
+        work_queue.want("a", at(0));
         let mut now = at(0);
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
-            assert_eq!(agenda.take(now), Some("a"));
-            agenda.close(&"a", Verdict::Failed, now);
-            assert_eq!(agenda.next(), Some(after(now, Duration::from_secs(seconds))));
+            assert_eq!(work_queue.take(now), Some("a"));
+            work_queue.close(&"a", Verdict::Failed, now);
+            assert_eq!(work_queue.next(), Some(after(now, Duration::from_secs(seconds))));
             now = after(now, Duration::from_secs(seconds));
         }
-        assert_eq!(agenda.take(now), Some("a"));
-        agenda.close(&"a", Verdict::Again, now);
-        assert_eq!(agenda.next(), Some(after(now, SPACING)));
+        assert_eq!(work_queue.take(now), Some("a"));
+        work_queue.close(&"a", Verdict::Again, now);
+        assert_eq!(work_queue.next(), Some(after(now, SPACING)));
     }
 
     #[test]
     fn object_that_always_conflicts_is_tried_less_and_less() {
-        let mut agenda = Agenda::default();
-        agenda.want("a", at(0));
+        let mut work_queue = WorkQueue::default();
+        work_queue.want("a", at(0));
         let mut now = at(0);
         let mut waits = Vec::new();
         for _ in 0..12 {
-            assert_eq!(agenda.take(now), Some("a"));
-            agenda.close(&"a", Verdict::Conflicted, now);
+            assert_eq!(work_queue.take(now), Some("a"));
+            work_queue.close(&"a", Verdict::Conflicted, now);
             // The object changes continuously.
-            agenda.want("a", now);
-            let next = agenda.next().unwrap();
+            work_queue.want("a", now);
+            let next = work_queue.next().unwrap();
             waits.push(next.duration_since(now).as_millis());
             now = next;
         }
@@ -213,21 +216,21 @@ mod tests {
         let is_within = |wait: &i128, most: i128| (most * 3 / 4..=most * 5 / 4).contains(wait);
         let expected = [200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000, 30_000];
         assert!(waits[1..].iter().zip(expected).all(|(wait, most)| is_within(wait, most)), "{waits:?}");
-        assert_eq!(agenda.take(now), Some("a"));
-        agenda.close(&"a", Verdict::Rest(None), now);
-        agenda.want("a", now);
-        assert_eq!(agenda.next(), Some(now), "success forgets it");
+        assert_eq!(work_queue.take(now), Some("a"));
+        work_queue.close(&"a", Verdict::Rest(None), now);
+        work_queue.want("a", now);
+        assert_eq!(work_queue.next(), Some(now), "success forgets it");
     }
 
     #[test]
     fn some_are_not_looked_at_more_often_than_that() {
-        let mut agenda = Agenda::default();
-        agenda.want("a", at(0));
-        assert_eq!(agenda.take(at(0)), Some("a"));
-        agenda.close(&"a", Verdict::RestUntil(at(5000)), at(10));
-        agenda.want("a", at(1000));
-        assert_eq!(agenda.next(), Some(at(5000)));
-        agenda.insist("a", at(1000));
-        assert_eq!(agenda.next(), Some(at(1100)), "unless what they knew no longer holds");
+        let mut work_queue = WorkQueue::default();
+        work_queue.want("a", at(0));
+        assert_eq!(work_queue.take(at(0)), Some("a"));
+        work_queue.close(&"a", Verdict::RestUntil(at(5000)), at(10));
+        work_queue.want("a", at(1000));
+        assert_eq!(work_queue.next(), Some(at(5000)));
+        work_queue.insist("a", at(1000));
+        assert_eq!(work_queue.next(), Some(at(1100)), "unless what they knew no longer holds");
     }
 }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use super::fill::Content;
 use super::groups::Grouped;
 pub(crate) use super::headroom::Headroom;
-use super::shelf::Classes;
+use super::item_blocks::Classes;
 use super::stock::Stock;
 use crate::bound::fluid::{Demands, Source};
 use crate::compile::{Compiled, fits};
@@ -15,7 +15,7 @@ use crate::compile::{Compiled, fits};
 const MOST_ROWS: usize = 40;
 
 /// Shapes that construction may open.
-pub(crate) struct Ground<'a> {
+pub(crate) struct ShapeIndex<'a> {
     pub(crate) compiled: &'a Compiled<'a>,
     /// Shapes that no other dominates; indices into `compiled.shapes`.
     pub(crate) basic: &'a [usize],
@@ -32,7 +32,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) tier_of_kind: Vec<i32>,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> ShapeIndex<'a> {
     /// Ranks the shapes. With `weighted`, pods are priced by the pools that must be opened for them by weight; without
     /// it, by all pools that admit them, as a lower bound requires.
     pub(crate) fn new(compiled: &'a Compiled<'a>, grouped: &Grouped, stock: &Stock, weighted: bool) -> Self {
@@ -43,7 +43,7 @@ impl<'a> Ground<'a> {
         });
         let mut position = vec![u32::MAX; compiled.shapes.len()];
         basic.iter().enumerate().for_each(|(at, &shape)| position[shape] = at as u32);
-        let mut ground = Self {
+        let mut shape_index = Self {
             compiled,
             basic,
             position,
@@ -53,9 +53,9 @@ impl<'a> Ground<'a> {
             groups_of_shape: vec![FixedBitSet::new(); compiled.shapes.len()],
             tier_of_kind: Vec::new(),
         };
-        ground.tier_of_kind = ground.tiers(grouped, stock, &Headroom::new(compiled));
-        ground.group(grouped, stock, weighted);
-        ground
+        shape_index.tier_of_kind = shape_index.tiers(grouped, stock, &Headroom::new(compiled));
+        shape_index.group(grouped, stock, weighted);
+        shape_index
     }
 
     /// Returns the price of the cheapest shape in a cell, in USD per hour; infinity if none is on offer.
