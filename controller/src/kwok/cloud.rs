@@ -110,7 +110,14 @@ impl Kwok {
             }
             sleep(BETWEEN).await;
         }
-        self.coming().remove(id);
+        let was_terminated = self.coming().remove(id).is_none();
+        // The termination may have looked for the Node before it existed.
+        if was_terminated
+            && let Err(error) = self.end(id).await
+            && !error.is_not_found()
+        {
+            tracing::warn!(node = %name(planned), %error, "the Node of a terminated instance was not deleted");
+        }
     }
 
     async fn delay(&self, class: &str) -> kube::Result<Duration> {
@@ -231,5 +238,65 @@ impl Cloud for Kwok {
     /// Does nothing: `Class::tags_instances` is false for these classes, so tags are never requested.
     fn tag(&self, _: &str, _: &BTreeMap<String, String>) -> impl Future<Output = Result<(), CloudError>> + Send {
         std::future::ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Method, Request, Response, StatusCode};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tokio::sync::Notify;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::kwok::instance_types;
+
+    /// An API server that keeps one Node, and creates it when it is told to.
+    #[derive(Default)]
+    struct Server {
+        node: Mutex<Option<Value>>,
+        was_asked: Notify,
+        may_create: Notify,
+    }
+
+    impl Server {
+        async fn answer(&self, request: Request<Body>) -> Response<Body> {
+            let method = request.method().clone();
+            if method == Method::POST {
+                let sent = request.into_body().collect_bytes().await.unwrap();
+                self.was_asked.notify_one();
+                self.may_create.notified().await;
+                *self.node.lock().unwrap() = Some(serde_json::from_slice(&sent).unwrap());
+            }
+            let mut node = self.node.lock().unwrap();
+            let there = if method == Method::DELETE { node.take() } else { node.clone() };
+            let status = if there.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            let missing = json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404});
+            let body = there.unwrap_or(missing).to_string();
+            Response::builder().status(status).body(Body::from(body.into_bytes())).unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn an_instance_that_is_terminated_while_its_node_is_created_leaves_no_node() {
+        let server = Arc::new(Server::default());
+        let asked = Arc::clone(&server);
+        let service = service_fn(move |request| {
+            let server = Arc::clone(&asked);
+            async move { Ok::<_, std::convert::Infallible>(server.answer(request).await) }
+        });
+        let kwok = Kwok::new(Client::new(service, "default"), instance_types());
+        let planned = kwok.plan(&node::tests::request("u-1")).unwrap();
+        let instance = node::instance(&planned).unwrap();
+        let id = instance.provider_id.clone();
+        kwok.coming().insert(id.clone(), instance);
+        let maker = (kwok.clone(), id.clone());
+        let making = tokio::spawn(async move { maker.0.make_later(&maker.1, &planned, Duration::ZERO).await });
+        server.was_asked.notified().await;
+        assert_eq!(kwok.end(&id).await, Ok(()));
+        server.may_create.notify_one();
+        making.await.unwrap();
+        assert_eq!(*server.node.lock().unwrap(), None);
     }
 }

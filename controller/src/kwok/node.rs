@@ -102,6 +102,7 @@ pub(super) fn instance(node: &Node) -> Option<Instance> {
         capacity_type: label(labels::CAPACITY_TYPE).parse().unwrap_or(CapacityType::OnDemand),
         reservation: all.get(labels::CAPACITY_RESERVATION_ID).cloned(),
     };
+    let is_ending = meta.deletion_timestamp.is_some();
     let quantities = |all: Option<&BTreeMap<String, Quantity>>| -> BTreeMap<String, String> {
         all.into_iter().flatten().map(|(resource, amount)| (resource.clone(), amount.0.clone())).collect()
     };
@@ -110,7 +111,7 @@ pub(super) fn instance(node: &Node) -> Option<Instance> {
     Some(Instance {
         provider_id,
         offering,
-        state: InstanceState::Running,
+        state: if is_ending { InstanceState::ShuttingDown } else { InstanceState::Running },
         state_reason: None,
         launched_at: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
         token: token.and_then(|text| LaunchToken::parse(text)),
@@ -133,7 +134,8 @@ fn is_of_kind(key: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use muster_api::NodeClassReference;
 
     use super::*;
@@ -181,6 +183,16 @@ mod tests {
         next.token.attempt = 2;
         assert_eq!(name(&one), name(&one.clone()));
         assert_ne!(name(&one), name(&next));
+    }
+
+    #[test]
+    fn a_node_that_is_being_deleted_is_an_instance_that_shuts_down() {
+        let types = instance_types();
+        let request = request("u-1");
+        let mut node = node(&request, &types.types()[0], &request.alternatives[0]);
+        assert_eq!(instance(&node).unwrap().state, InstanceState::Running);
+        node.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert_eq!(instance(&node).unwrap().state, InstanceState::ShuttingDown);
     }
 
     #[test]

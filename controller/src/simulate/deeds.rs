@@ -25,7 +25,7 @@ use super::api::{Api, Kept, Key, Kind, Path, Refused, grace_of, seconds};
 use super::objects::{is_left_out, reference_of, settled};
 use super::script::{Deed, Reference};
 use super::trace::Event;
-use super::world::WORKLOADS;
+use super::world::{WORKLOADS, admit, make_ephemeral};
 use crate::manifest::{InputError, Place};
 
 /// Result of an edit.
@@ -104,11 +104,23 @@ impl Simulation<'_> {
 // === impl Author ===
 
 impl Author {
+    /// Creates an object that is there when the day begins. A Pod is taken as admitted.
+    ///
+    /// # Errors
+    /// Fails if the object is invalid.
+    pub(super) fn start(&mut self, api: &mut Api, object: Value, now: Timestamp) -> Result<(), InputError> {
+        self.put(api, object, true, now)
+    }
+
     /// Creates an object, or updates an existing one to the new manifest, keeping fields that others have set.
     ///
     /// # Errors
     /// Fails if the object is invalid.
     pub(super) fn apply(&mut self, api: &mut Api, object: Value, now: Timestamp) -> Result<(), InputError> {
+        self.put(api, object, false, now)
+    }
+
+    fn put(&mut self, api: &mut Api, object: Value, is_admitted: bool, now: Timestamp) -> Result<(), InputError> {
         if is_left_out(&object) {
             return Ok(());
         }
@@ -118,7 +130,7 @@ impl Author {
         let last = self.applied.insert(key.clone(), object.clone());
         let change = applied(&last.unwrap_or_default(), &object);
         if edit(api, &reference, &mut |data| json_patch::merge(data, &change))? == Edit::Missing {
-            create(api, &key.kind, object, now).map_err(|cause| unfit(&reference, &cause))?;
+            create(api, &key.kind, object, is_admitted, now).map_err(|cause| unfit(&reference, &cause))?;
         }
         if reference.kind.ends_with("NodeClass") {
             judge_class(api, &key, now);
@@ -197,7 +209,13 @@ fn edit_as<T: Kept + DeserializeOwned>(
     Ok(Edit::Changed)
 }
 
-fn create(api: &mut Api, kind: &Kind, object: Value, now: Timestamp) -> Result<(), serde_json::Error> {
+fn create(
+    api: &mut Api,
+    kind: &Kind,
+    object: Value,
+    is_admitted: bool,
+    now: Timestamp,
+) -> Result<(), serde_json::Error> {
     use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
     use k8s_openapi::api::policy::v1::PodDisruptionBudget;
     fn create_as<T: Kept + DeserializeOwned>(
@@ -209,7 +227,15 @@ fn create(api: &mut Api, kind: &Kind, object: Value, now: Timestamp) -> Result<(
         Ok(())
     }
     match kind {
-        Kind::Pod => create_as::<Pod>(api, object, now),
+        Kind::Pod => {
+            let mut pod: Pod = serde_json::from_value(object)?;
+            if !is_admitted {
+                admit(api, &mut pod);
+            }
+            make_ephemeral(api, &pod, now);
+            let _there_already = api.create(pod, now);
+            Ok(())
+        }
         Kind::NodePool => create_as::<NodePool>(api, object, now),
         Kind::Budget => create_as::<PodDisruptionBudget>(api, object, now),
         Kind::VolumeClaim => create_as::<PersistentVolumeClaim>(api, object, now),

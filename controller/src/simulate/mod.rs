@@ -152,7 +152,7 @@ pub(crate) fn play(setting: Setting<'_>, watch: &mut dyn FnMut(&Entry, &Glance))
         watch,
     };
     for object in objects {
-        simulation.author.apply(&mut simulation.world.api, object, start)?;
+        simulation.author.start(&mut simulation.world.api, object, start)?;
     }
     simulation.run(end)?;
     if emptied_at.is_some_and(|at| end >= after(after(start, at), checks::CLEARED)) {

@@ -95,7 +95,9 @@ impl<'m> Guards<'m> {
         let budgets = budgets.filter(|(_, budget)| evictable && guards(budget)).map(|(number, _)| *number).collect();
         let started = moment(pod.started.as_deref());
         let hold = self.hold(pod, started);
-        let deletion_cost = pod.annotations.get(DELETION_COST).and_then(|cost| cost.parse::<f64>().ok()).unwrap_or(0.0);
+        let deletion_cost = pod.annotations.get(DELETION_COST).and_then(|cost| cost.parse::<f64>().ok());
+        // `NaN` parses, and would stay in all sums and orders.
+        let deletion_cost = deletion_cost.filter(|cost| !cost.is_nan()).unwrap_or(0.0);
         // Karpenter's weights: the ranges of the annotation and the priority map to about ±16 and ±64.
         let cost = 1.0 + deletion_cost / f64::from(1_u32 << 27) + f64::from(priority) / f64::from(1_u32 << 25);
         NodePod {

@@ -116,8 +116,9 @@ impl<'m> Pairs<'m> {
             provider_ids.filter_map(|(index, node)| Some((node.provider_id.as_deref()?, index))).collect();
         let mut pairs = Self { claim_of_node: vec![None; manifests.nodes.len()], claim_has_node: Vec::new() };
         for claim in &manifests.node_claims {
-            let by_name = claim.node.as_deref().and_then(|name| by_name.get(name));
-            let node = by_name.or_else(|| by_provider.get(claim.provider_id.as_deref()?)).copied();
+            // The instance decides: a Node of that name may be another one that has come since.
+            let of_instance = claim.provider_id.as_deref().and_then(|id| by_provider.get(id));
+            let node = of_instance.or_else(|| by_name.get(claim.node.as_deref()?)).copied();
             if let Some(node) = node {
                 pairs.claim_of_node[node] = Some(claim);
             }

@@ -267,6 +267,15 @@ impl Cells {
         &sets[dimension]
     }
 
+    /// Returns the cells without a value of each dimension.
+    pub(crate) fn without_value(&self) -> Vec<FixedBitSet> {
+        let mut sets = vec![FixedBitSet::with_capacity(self.cells.len()); self.dimensions.len()];
+        for (cell, values) in self.cells.iter().enumerate() {
+            sets.iter_mut().zip(values).filter(|(_, value)| value.is_none()).for_each(|(set, _)| set.insert(cell));
+        }
+        sets
+    }
+
     /// Returns the index of the dimension of `key`.
     pub(crate) fn dimension(&self, key: &str) -> Option<usize> {
         self.dimensions.iter().position(|dimension| &*dimension.key == key)

@@ -90,17 +90,24 @@ pub(super) fn buys(census: &Census<'_>, instance_type: &InstanceType, offering: 
                 && taken(census, instance_type, offering) < u64::from(offering.reservation_capacity)))
 }
 
-/// Returns the number of decided nodes that use this reservation. Pools that share it have equal requirements for it.
+/// Returns the number of decided nodes that use this reservation. One with an id is the same for all types and pools;
+/// one without belongs to its type, and pools that share it have equal requirements for it.
 fn taken(census: &Census<'_>, instance_type: &InstanceType, offering: &Offering) -> u64 {
     let same = |node: &&crate::solution::NewNode| {
         let pool = census.problem.pools.get(node.pool);
         let launched = pool.and_then(|pool| census.problem.catalogues.get(pool.catalogue)?.get(node.instance_type));
         launched.is_some_and(|launched| {
-            let bought = launched.offerings.get(node.offering);
-            launched.name == instance_type.name && bought.is_some_and(|it| it.requirements == offering.requirements)
+            launched.offerings.get(node.offering).is_some_and(|bought| match reservation_id(offering) {
+                Some(id) => reservation_id(bought) == Some(id),
+                None => launched.name == instance_type.name && bought.requirements == offering.requirements,
+            })
         })
     };
     census.solution.new_nodes.iter().filter(same).count() as u64
+}
+
+fn reservation_id(offering: &Offering) -> Option<&str> {
+    offering.requirements.single(labels::CAPACITY_RESERVATION_ID)
 }
 
 fn reservation(census: &Census<'_>, instance_type: &InstanceType, offering: &Offering) -> String {

@@ -69,8 +69,10 @@ pub(super) fn narrow(
         let counts = counts.get_or_init(|| scope.term_counts(term));
         scope.avoid(&term.topology_key, counts, &wording::selector(&term.selector), requirements)?;
     }
-    let inverse = rules.inverse.get_or_init(|| scope.inverse_counts());
-    inverse.iter().try_for_each(|(key, counts)| scope.avoid(key, counts, "anti-affinity of other pods", requirements))
+    let inverse = rules.inverse.get_or_init(|| scope.inverse_counts()).iter();
+    // A node without the label is in no domain that the owners keep to themselves.
+    let mut inverse = inverse.filter(|(key, _)| scope.has_domains(labels::stable_name(key)));
+    inverse.try_for_each(|(key, counts)| scope.avoid(key, counts, "anti-affinity of other pods", requirements))
 }
 
 pub(super) struct Scope<'c, 'a> {
@@ -91,6 +93,15 @@ impl Scope<'_, '_> {
                 let domains = self.census.pool_domains(pool, key);
                 domains.into_iter().flatten().filter(|value| allowed(value)).cloned().collect()
             }
+        }
+    }
+
+    /// Returns true if nodes here have a value of `key`.
+    fn has_domains(&self, key: &str) -> bool {
+        match self.place {
+            Place::Node(node) => self.census.domain(Location::Existing(node), key).is_some(),
+            Place::Pool(_) if key == labels::HOSTNAME => true,
+            Place::Pool(pool) => self.census.pool_domains(pool, key).is_some_and(|domains| !domains.is_empty()),
         }
     }
 

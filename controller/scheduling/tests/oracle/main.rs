@@ -10,6 +10,7 @@ mod disruption;
 mod first_fit;
 mod hostile;
 mod many_domains;
+mod missing_labels;
 mod mutations;
 mod order;
 mod random;

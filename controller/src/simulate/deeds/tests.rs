@@ -111,6 +111,54 @@ fn what_a_manifest_no_longer_says_goes_and_what_others_have_written_stays() {
     assert_eq!((&object["status"]["replicas"], &object["metadata"]["generation"]), (&json!(3), &json!(3)));
 }
 
+/// A LimitRange, a default PriorityClass, and a bare pod.
+fn admitted(range: &Value) -> Api {
+    let range =
+        json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "a"}, "spec": {"limits": [range]}});
+    let class = |name: &str, value: i32| {
+        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": {"name": name}, "value": value, "globalDefault": name != "high"})
+    };
+    let container = json!({"name": "c", "resources": {"limits": {"cpu": "2"}}});
+    let template = json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let volume = json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+        "spec": {"initContainers": [{"name": "i"}], "containers": [container], "volumes": [volume]}});
+    with([range, class("usual", 5), class("high", 9), class("other", 7), pod]).1
+}
+
+#[test]
+fn a_bare_pod_is_admitted_like_those_of_workloads() {
+    let api = admitted(&json!({"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "500m"}}));
+    let of = |pointer: &str| at(&api, "Pod", "a", pointer);
+    assert_eq!(of("/spec/priority"), 5, "the least of the defaults");
+    assert_eq!(of("/spec/tolerations/1/key"), "node.kubernetes.io/unreachable");
+    assert_eq!(of("/spec/containers/0/resources"), json!({"limits": {"cpu": "2"}, "requests": {"cpu": "2"}}));
+    assert_eq!(of("/spec/initContainers/0/resources"), json!({"limits": {"cpu": "1"}, "requests": {"cpu": "500m"}}));
+    assert_eq!(at(&api, "PersistentVolumeClaim", "a-scratch", "/spec/accessModes/0"), "ReadWriteOnce");
+}
+
+#[test]
+fn a_pod_of_the_input_is_taken_as_admitted() {
+    let (mut author, mut api) = with([]);
+    let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "usual"}, "value": 5,
+        "globalDefault": true});
+    let pod =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}});
+    for object in [class, pod] {
+        author.start(&mut api, object, NOW).unwrap();
+    }
+    assert!(at(&api, "Pod", "a", "/spec/priority").is_null());
+    assert!(at(&api, "Pod", "a", "/spec/tolerations").is_null());
+}
+
+#[test]
+fn a_limit_range_has_the_defaults_of_the_api_server() {
+    let api = admitted(&json!({"type": "Container", "max": {"cpu": "4"}, "min": {"cpu": "1", "memory": "1Gi"}}));
+    let resources = at(&api, "Pod", "a", "/spec/initContainers/0/resources");
+    assert_eq!(resources, json!({"limits": {"cpu": "4"}, "requests": {"cpu": "4", "memory": "1Gi"}}));
+}
+
 #[test]
 fn a_pod_that_is_applied_again_keeps_its_node() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": 1}}}]}});

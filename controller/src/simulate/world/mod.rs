@@ -27,9 +27,11 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::core::DynamicObject;
 use muster_cloud::{LaunchToken, Memory};
 
+pub(crate) use self::admission::admit;
 pub(crate) use self::cloud::Meant;
 pub(crate) use self::machines::Machine;
 pub(crate) use self::scheduler::is_waiting;
+pub(crate) use self::volumes::make_ephemeral;
 pub(crate) use self::workloads::WORKLOADS;
 use super::api::{Api, Key, Kind, Path};
 use super::clock::Clock;

@@ -91,6 +91,17 @@ fn a_claim_that_ends_takes_its_node_along() {
     assert!(snapshot(&[by_condition, node("", "")].concat()).problem.nodes[0].deleting);
 }
 
+#[test]
+fn a_claim_and_its_node_are_one_by_the_instance_whatever_the_claim_says_of_the_name() {
+    let claim = CLAIM
+        .replace("name: k,", "name: k, deletionTimestamp: '2026-01-01T00:00:00Z',")
+        .replace("status: {", "status: {nodeName: other, ");
+    let other = node("", "").replace("name: n,", "name: other,").replace("i-1", "i-2");
+    let snapshot = snapshot(&[claim, node("", ""), other].concat());
+    let deleting = snapshot.problem.nodes.iter().map(|node| (&*node.name, node.deleting));
+    assert_eq!(deleting.collect::<Vec<_>>(), [("n", true), ("other", false)]);
+}
+
 fn daemon_set(name: &str, spec: &str) -> String {
     format!(
         "{{apiVersion: apps/v1, kind: DaemonSet, metadata: {{name: {name}}}, spec: {{template: {{spec: {{containers: [{{name: c, resources: {{limits: {{cpu: 100m}}}}}}], {spec}}}}}}}}}\n---\n"
@@ -178,4 +189,18 @@ fn attached_volumes_count_against_the_limit_once() {
     .concat();
     let snapshot = snapshot(&text);
     assert_eq!(snapshot.problem.nodes[0].attach_limits, [("ebs.csi.aws.com".into(), 7)]);
+}
+
+#[test]
+fn a_deletion_cost_that_is_not_a_number_is_ignored() {
+    let cost = |cost: &str| {
+        let pod = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: a, annotations: {{controller.kubernetes.io/pod-deletion-cost: '{cost}'}}}}, \
+             spec: {{nodeName: n, containers: [{{name: c}}]}}}}\n---\n"
+        );
+        let snapshot = snapshot(&[CLAIM, &node("", ""), &pod].concat());
+        snapshot.managed_nodes.members[0].as_ref().unwrap().node_pods[0].eviction_cost
+    };
+    assert_eq!(cost("NaN").to_bits(), 1.0_f64.to_bits());
+    assert_eq!(cost("134217728").to_bits(), 2.0_f64.to_bits());
 }

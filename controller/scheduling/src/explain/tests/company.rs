@@ -50,6 +50,25 @@ fn topology() {
             "allow more values of topology.kubernetes.io/zone, use fewer replicas, or make the term preferred",
         ],
     );
+    let elsewhere = |world: &mut World, _: &mut PodSpec| {
+        let owner = PodSpec { anti_affinity: vec![term("web", "rack")], ..app("db", 100, GI) };
+        let mut racked = node("n-1");
+        racked.labels.set("rack", "r1");
+        world.node(racked, [owner]);
+        world.problem.catalogues[0].edit(|types| {
+            types.iter_mut().flat_map(|it| &mut it.offerings).for_each(|it| it.available = false);
+        });
+    };
+    case(
+        "anti-affinity of others over a label that the pool lacks",
+        elsewhere,
+        Reason::NoOffering,
+        [
+            "no instance type has the required offering, none of m.small m.large is available there now",
+            "",
+            "wait for capacity, or allow more instance types",
+        ],
+    );
     let inverse = |world: &mut World, spec: &mut PodSpec| {
         let mut lonely = app("db", 100, GI);
         lonely.anti_affinity.push(term("web", labels::ZONE));

@@ -73,6 +73,29 @@ fn offerings_limits_and_flexibility() {
             "allow karpenter.sh/capacity-type In [spot]",
         ],
     );
+    let shared = |world: &mut World, spec: &mut PodSpec| {
+        let id = (labels::CAPACITY_RESERVATION_ID, &["cr-1"][..]);
+        let kind = requires(&[(labels::ZONE, &["a"]), (labels::CAPACITY_TYPE, &["reserved"]), id]);
+        world.problem.catalogues[0].edit(|types| {
+            for offering in types.iter_mut().map(|it| &mut it.offerings[0]) {
+                (offering.requirements, offering.reservation_capacity) = (kind.clone(), 1);
+            }
+        });
+        let other = world.pod(app("other", 100, GI));
+        world.launch(0, 0, vec![other]);
+        spec.requests = app("web", 3_000, GI).requests;
+        spec.node_selector = requires(&[(labels::CAPACITY_TYPE, &["reserved"])]);
+    };
+    case(
+        "reservation of several types",
+        shared,
+        Reason::Reserved,
+        [
+            "no instance type has the required offering, the reserved capacity of m.large in a (reserved) is used up (1 of 1 taken by this plan)",
+            "m.large can be bought in a (spot) at $0.2000 an hour",
+            "allow karpenter.sh/capacity-type In [spot]",
+        ],
+    );
     let flexible = |world: &mut World, spec: &mut PodSpec| {
         world.pool().requirements.add(labels::INSTANCE_TYPE, Requirement::any().with_min_values(Some(2)));
         spec.requests = app("web", 3_000, GI).requests;

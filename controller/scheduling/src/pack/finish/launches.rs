@@ -297,6 +297,16 @@ impl<'a> Launches<'a> {
         })
     }
 
+    /// Returns true if nodes in `cell` have a label that a rule between pods is about and that the planned node lacks:
+    /// in its domain, the pods could violate a rule.
+    fn adds_domain(&self, terms: &Terms, cell: usize) -> bool {
+        let Some(planned) = terms.cell else { return false };
+        let cells = &self.compiled.cells;
+        let has = |cell: usize, dimension: usize| cells.value_index(cell, dimension).is_some();
+        let mut pinned = terms.statements.iter().flat_map(|&one| self.statements[one as usize].pinned.ones());
+        pinned.any(|dimension| has(cell, dimension) && !has(planned, dimension))
+    }
+
     /// Returns the index of the range of types with an offering that the requirements allow, regardless of size.
     fn range(&mut self, terms: &Terms, requirements: &Requirements) -> usize {
         let compiled = self.compiled;
@@ -305,9 +315,10 @@ impl<'a> Launches<'a> {
         signatures.sort_unstable();
         signatures.dedup();
         let several = signatures.iter().any(|&one| compiled.signatures[one as usize].alternatives.len() > 1);
+        let holds = |&cell: &usize| self.holds_in(requirements, cell, terms.pool) && !self.adds_domain(terms, cell);
         let scope = Scope {
             pool: terms.pool,
-            cells: (0..compiled.cells.len()).filter(|&cell| self.holds_in(requirements, cell, terms.pool)).collect(),
+            cells: (0..compiled.cells.len()).filter(holds).collect(),
             signatures,
             narrowed: several.then(|| requirements.clone()),
             reserved: terms.reserved,

@@ -64,7 +64,7 @@ impl Zoning<'_> {
         for claim in claims {
             *trials = trials.checked_sub(1)?;
             let mut inside = mask.clone();
-            inside.intersect_with(&self.compiled.cells.by_value(contest.dimension)[claim.5]);
+            inside.intersect_with(self.cells(contest.dimension, claim.5));
             best.push(claim);
             if let Some(found) = self.descend(others, inside, best, trials) {
                 return Some(found);
@@ -80,8 +80,8 @@ impl Zoning<'_> {
         else {
             return false;
         };
-        let there = self.counts.targets[rule][value] + more;
-        self.counts.owners[rule][value] > 0 && there - self.fewest(rule, min_domains) > max_skew
+        let Some(targets) = self.counts.targets[rule].get(value) else { return false };
+        self.counts.owners[rule][value] > 0 && targets + more - self.fewest(rule, min_domains) > max_skew
     }
 
     /// Rejects the units that still violate a spread at the end, last ones first.

@@ -19,7 +19,7 @@ pub(super) type Cost = (i32, f64);
 pub(super) type Asked = (u32, Rc<[i32]>, usize, usize);
 
 /// Rank of a value for a unit, lowest first: violates spreads of others, targets of its own rules there, targets of
-/// others' rules, cost, load, index of the value.
+/// others' rules, cost, load, index of the value. The number of values stands for the absence of the label.
 pub(super) type Claim = (bool, i64, i64, Cost, f64, usize);
 
 /// Constraints and costs of the values of one dimension for one unit.
@@ -33,10 +33,14 @@ pub(super) struct Contest {
     barriers: SmallVec<[Aim; 2]>,
     /// Spreads of others, violated in a value with an owner and more targets than this.
     balances: SmallVec<[Aim; 2]>,
+    /// True if no rule over the dimension is owned: then a node without the label will do, too.
+    free: bool,
+    /// Affinity rules of others.
+    led: SmallVec<[usize; 1]>,
     /// Owned rules, without affinity; `targeted` are the rules that count a unit, likewise.
     owned: SmallVec<[usize; 2]>,
     targeted: SmallVec<[usize; 2]>,
-    /// Cost by value.
+    /// Cost by value, then of cells without one.
     costs: Rc<[Cost]>,
 }
 
@@ -54,15 +58,34 @@ impl Contest {
             self.balances.iter().any(|&(rule, most)| counts.owners[rule][value] > 0 && targets(rule) > most);
         let sum = |rules: &[usize]| rules.iter().map(|&rule| i64::from(targets(rule))).sum::<i64>();
         let load = zoning.load[self.dimension][value];
-        let cost = if zoning.taste == ZonePolicy::Cheapest { self.costs[value] } else { (0, 0.0) };
-        Some((unbalances, sum(&self.owned), sum(&self.targeted), cost, load, value))
+        Some((unbalances, sum(&self.owned), sum(&self.targeted), self.cost(zoning, value), load, value))
     }
 
     /// Returns the claims of the values that have cells in `mask` and that the rules allow.
     pub(super) fn claims(&self, zoning: &Zoning<'_>, mask: &FixedBitSet) -> Vec<Claim> {
         let inside = zoning.compiled.cells.by_value(self.dimension).iter().enumerate();
         let inside = inside.filter(|(_, cells)| !mask.is_disjoint(cells)).map(|(value, _)| value);
-        inside.filter_map(|value| self.claim(zoning, value)).collect()
+        let mut claims: Vec<Claim> = inside.filter_map(|value| self.claim(zoning, value)).collect();
+        if self.free && !mask.is_disjoint(&zoning.bare[self.dimension]) {
+            let absence = self.absence(zoning, &claims);
+            claims.push(absence);
+        }
+        claims
+    }
+
+    /// Returns the claim of the cells without a value. No rule counts a unit there, so that cost decides between them
+    /// and the best of the other `claims`. The first target of an affinity rule goes there only if it must: its owners
+    /// need one in a domain.
+    fn absence(&self, zoning: &Zoning<'_>, claims: &[Claim]) -> Claim {
+        let value = self.costs.len() - 1;
+        let is_missed = self.led.iter().any(|&rule| zoning.counts.total[rule] == 0);
+        let fewest = claims.iter().filter(|claim| !claim.0).map(|claim| claim.2).min().unwrap_or(0);
+        let targets = if is_missed { i64::MAX } else { fewest };
+        (false, 0, targets, self.cost(zoning, value), zoning.load[self.dimension][value], value)
+    }
+
+    fn cost(&self, zoning: &Zoning<'_>, value: usize) -> Cost {
+        if zoning.taste == ZonePolicy::Cheapest { self.costs[value] } else { (0, 0.0) }
     }
 }
 
@@ -77,6 +100,8 @@ impl Zoning<'_> {
             company: SmallVec::new(),
             barriers: SmallVec::new(),
             balances: SmallVec::new(),
+            free: !part.owns_domain.iter().copied().any(here),
+            led: SmallVec::new(),
             owned: SmallVec::new(),
             targeted: SmallVec::new(),
             costs: Rc::clone(costs),
@@ -106,7 +131,10 @@ impl Zoning<'_> {
                 Demand::Spread { .. } => {}
                 // Rules of others must still hold after adding this unit.
                 Demand::AtMost(limit) => contest.barriers.push((at, limit - count)),
-                Demand::Company => continue,
+                Demand::Company => {
+                    contest.led.push(at);
+                    continue;
+                }
             }
             contest.targeted.push(at);
         }
@@ -114,7 +142,8 @@ impl Zoning<'_> {
     }
 
     /// Returns the cost of units of `group` in each value of a dimension that they reach: the cheapest nodes of the
-    /// heaviest pools for the units that go there together; 0 if an existing node has room for one.
+    /// heaviest pools for the units that go there together; 0 if an existing node has room for one. The last cost is
+    /// that of the cells without a value.
     pub(super) fn costs(&mut self, group: usize, reach: &FixedBitSet, dimension: usize) -> Rc<[Cost]> {
         let of = &self.grouped.groups[group];
         let together = if self.owns_company(group) { of.units.len() } else { 1 };
@@ -142,10 +171,10 @@ impl Zoning<'_> {
             }
             least
         };
-        let mut costs: Vec<Cost> = values.iter().map(cost).collect();
+        let mut costs: Vec<Cost> = values.iter().chain([&self.bare[dimension]]).map(cost).collect();
         let parts = &self.grouped.signature_parts[of.signature as usize];
         for (position, one) in self.standing.iter().enumerate() {
-            let Some(value) = compiled.cells.value_index(one.cell, dimension) else { continue };
+            let value = compiled.cells.value_index(one.cell, dimension).unwrap_or(values.len());
             let admitted = parts.iter().all(|&part| self.standing_admits[part as usize].contains(position));
             if admitted && self.grouped.confines(of.signature, one.node) && fits(&of.sizes, &one.room) {
                 costs[value] = (i32::MIN, 0.0);

@@ -12,7 +12,8 @@ use crate::pack::terrain::ExistingNode;
 pub(crate) struct Counts {
     pub(crate) targets: Vec<Vec<i32>>,
     pub(crate) owners: Vec<Vec<i32>>,
-    /// Number of targets by rule, whether in a domain or not.
+    /// Number of targets by rule, in all domains. As for kube-scheduler, a pod on a node without the label is not a
+    /// target.
     pub(crate) total: Vec<i32>,
 }
 
@@ -37,11 +38,11 @@ pub(crate) fn bound_counts(compiled: &Compiled<'_>, grouped: &Grouped, standing:
             let Some(part) = &grouped.bound_parts[bound.spec] else { continue };
             for &(rule, count) in &part.targets_domain {
                 let at = rule as usize;
-                if passes_filter(compiled, grouped, at, one.node) {
+                if passes_filter(compiled, grouped, at, one.node)
+                    && let Some(value) = value_of(compiled, dimension_of[at], one.cell)
+                {
                     counts.total[at] += count;
-                    if let Some(value) = value_of(compiled, dimension_of[at], one.cell) {
-                        counts.targets[at][value] += count;
-                    }
+                    counts.targets[at][value] += count;
                 }
             }
             for &rule in &part.owns_domain {
@@ -79,6 +80,11 @@ impl Zoning<'_> {
         fewest(&self.counts.targets[rule], &self.counting[rule], min_domains)
     }
 
+    /// Returns the cells with a value of a dimension; those without one if `value` is their number.
+    pub(super) fn cells(&self, dimension: usize, value: usize) -> &FixedBitSet {
+        self.compiled.cells.by_value(dimension).get(value).unwrap_or(&self.bare[dimension])
+    }
+
     /// Counts a unit of `group`, and its `share` of the load, in the chosen values.
     pub(super) fn count(&mut self, group: usize, chosen: &[(usize, usize)], share: f64) {
         for &(dimension, value) in chosen {
@@ -90,11 +96,15 @@ impl Zoning<'_> {
     /// Adds `times` units of `group` to the counts, in the chosen values.
     pub(super) fn recount(&mut self, group: usize, chosen: &[(usize, usize)], times: i32) {
         let part = &self.grouped.groups[group].part;
-        let value_in = |dimension: usize| chosen.iter().find(|&&(at, _)| at == dimension).map(|&(_, value)| value);
+        let value_in = |dimension: usize| {
+            let value = chosen.iter().find(|&&(at, _)| at == dimension).map(|&(_, value)| value);
+            value.filter(|&value| value < self.compiled.cells.dimensions[dimension].values.len())
+        };
         for &(rule, count) in &part.targets_domain {
             let at = rule as usize;
+            let Some(value) = value_in(self.dimension_of[at]) else { continue };
             self.counts.total[at] += count * times;
-            if let Some(value) = value_in(self.dimension_of[at]).filter(|&value| !self.deaf[at].contains(value)) {
+            if !self.deaf[at].contains(value) {
                 self.counts.targets[at][value] += count * times;
             }
         }

@@ -5,7 +5,7 @@
 //! rule has the fewest targets first (an app before its tier); pods that are only targets. Each pod takes the allowed
 //! value with the fewest targets over the rules it owns, then over those that only count it, then the cheapest, then
 //! the one with the least load. Deciding all rules at once, by the sum of counts, breaks overlapping selectors; this
-//! order does not.
+//! order does not. Pods that own no rule over a label may also go to nodes without it, where no rule counts them.
 
 mod choice;
 mod contest;
@@ -63,10 +63,13 @@ struct Zoning<'a> {
     counting: Vec<FixedBitSet>,
     /// Values in which no node counts, by rule.
     deaf: Vec<FixedBitSet>,
+    /// Cells without a value, by dimension.
+    bare: Vec<FixedBitSet>,
     counts: Counts,
     taste: ZonePolicy,
     tasted: bool,
-    /// Load by dimension and value, as a share of all pending cpu plus a share of all memory.
+    /// Load by dimension and value, as a share of all pending cpu plus a share of all memory. The last entry of each
+    /// dimension is the load of cells without a value.
     load: Vec<Vec<f64>>,
     /// Costs of the values of a dimension.
     costs: FxHashMap<contest::Asked, Rc<[Cost]>>,
@@ -101,11 +104,12 @@ pub(crate) fn assign(
         standing_admits,
         counting: terrain::counting_values(compiled, grouped, standing),
         deaf: terrain::deaf_values(compiled, grouped, standing),
+        bare: compiled.cells.without_value(),
         counts: bound_counts(compiled, grouped, standing),
         dimension_of,
         taste,
         tasted: false,
-        load: compiled.cells.dimensions.iter().map(|dimension| vec![0.0; dimension.values.len()]).collect(),
+        load: compiled.cells.dimensions.iter().map(|dimension| vec![0.0; dimension.values.len() + 1]).collect(),
         costs: FxHashMap::default(),
         masks: Vec::new(),
         mask_ids: FxHashMap::default(),
@@ -247,22 +251,24 @@ impl Zoning<'_> {
             zoned.rejected.extend(units.map(|&unit| (unit, Reason::PodAffinity)));
             return;
         }
-        let mut rules: Vec<u32> = of.part.owns_domain.iter().copied().collect();
-        rules.extend(of.part.targets_domain.iter().map(|&(rule, _)| rule));
-        let mut dimensions: Vec<usize> = rules.iter().map(|&rule| self.dimension_of[rule as usize]).collect();
+        let dimension = |rule: u32| self.dimension_of[rule as usize];
+        let mut dimensions: Vec<usize> = of.part.owns_domain.iter().map(|&rule| dimension(rule)).collect();
+        let is_homeless = dimensions.contains(&usize::MAX);
+        dimensions.extend(of.part.targets_domain.iter().map(|&(rule, _)| dimension(rule)));
+        dimensions.retain(|&dimension| dimension != usize::MAX);
         dimensions.sort_unstable();
         dimensions.dedup();
+        if is_homeless {
+            // No node has the label of a rule that the pods own, so no node is in any of its domains.
+            let reason = self.reason_of(group);
+            let units = of.units.iter().filter(|unit| !without.contains(unit));
+            zoned.rejected.extend(units.map(|&unit| (unit, reason)));
+            return;
+        }
         if dimensions.is_empty() {
             let mask = self.mask_id(reach.clone());
             let units = of.units.iter().copied().filter(|unit| !without.contains(unit)).collect();
             zoned.placed.push(Placed { group, mask, units });
-            return;
-        }
-        if dimensions.last() == Some(&usize::MAX) {
-            // No node has the label, so no node is in any of its domains.
-            let reason = self.reason_of(group);
-            let units = of.units.iter().filter(|unit| !without.contains(unit));
-            zoned.rejected.extend(units.map(|&unit| (unit, reason)));
             return;
         }
         let dimensions: Vec<(usize, Rc<[Cost]>)> =
