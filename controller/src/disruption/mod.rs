@@ -25,9 +25,10 @@
 //!
 //! The caller (the event loop or the simulator) keeps one [`DisruptionPlanner`]:
 //!
-//! 1. Call [`DisruptionPlanner::turn`] with a fresh snapshot when [`PassSchedule`] is due, on a blocking thread. Violations found
-//!    by the independent validator are reported, and the voluntary commands concerned are left out. Each command of the
-//!    decision becomes an [`Order`], its launches NodeClaims, and [`begin`] returns their first steps: [`Openings`].
+//! 1. Call [`DisruptionPlanner::turn`] with a fresh snapshot when [`PassSchedule`] is due, on a blocking thread.
+//!    Violations found by the independent validator are reported, and the voluntary commands concerned are left out.
+//!    Each command of the decision becomes an [`Order`], its launches NodeClaims, and [`begin`] returns their first
+//!    steps: [`Openings`].
 //! 2. Call [`advance`] for a command whenever a claim that [`running`] lists for it changes, or its Node or a pod
 //!    there, and execute the whole step before the next call for this command.
 //! 3. Call [`stale`] for every other claim from time to time.

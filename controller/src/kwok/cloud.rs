@@ -286,7 +286,7 @@ mod tests {
             let server = Arc::clone(&asked);
             async move { Ok::<_, std::convert::Infallible>(server.answer(request).await) }
         });
-        let kwok = Kwok::new(Client::new(service, "default"), instance_types());
+        let kwok = Kwok::new(Client::new(service, "default"), instance_types().into());
         let planned = kwok.plan(&node::tests::request("u-1")).unwrap();
         let instance = node::instance(&planned).unwrap();
         let id = instance.provider_id.clone();

@@ -189,7 +189,7 @@ pub(super) mod tests {
     fn a_node_that_is_being_deleted_is_an_instance_that_shuts_down() {
         let types = instance_types();
         let request = request("u-1");
-        let mut node = node(&request, &types.types()[0], &request.alternatives[0]);
+        let mut node = node(&request, &types[0], &request.alternatives[0]);
         assert_eq!(instance(&node).unwrap().state, InstanceState::Running);
         node.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         assert_eq!(instance(&node).unwrap().state, InstanceState::ShuttingDown);
