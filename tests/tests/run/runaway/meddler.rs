@@ -285,8 +285,7 @@ impl Meddler {
                 let target = json!({"apiVersion": "v1", "kind": "Node", "name": nodes[0].name_any()});
                 let binding = json!({"metadata": {"name": name}, "target": target});
                 let binding: Binding = serde_json::from_value(binding).unwrap();
-                let bound = pods.create_subresource("binding", &name, &PostParams::default(), &binding);
-                bound.await.map(|_: Value| ())
+                pods.create_subresource("binding", &name, &PostParams::default(), &binding).await.map(|_: Value| ())
             });
         }
         Ok(())
