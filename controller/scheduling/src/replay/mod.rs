@@ -76,9 +76,9 @@ pub fn replay(problem: &Problem, options: &Options, solution: &Solution) -> Repl
 /// [`Problem::nodes`] by position in the queue.
 ///
 /// The nodes are used as they are in the problem: no node is added, all their taints repel, and a node that is being
-/// deleted takes the pods that its taints allow. Room for a hinted pod is reserved on its node from pods of equal or
-/// lower priority, as kube-scheduler counts nominated pods. Pods that cannot be placed on any node
-/// ([`PodSpec::refusal`](crate::model::PodSpec::refusal)) get none.
+/// deleted takes the pods that its taints allow. Room for a hinted pod is reserved on its node, as kube-scheduler
+/// counts nominated pods. Pods that cannot be placed on any node ([`PodSpec::refusal`](crate::model::PodSpec::refusal))
+/// get none.
 pub fn schedule(problem: &Problem, queue: &[Waiting]) -> Vec<Option<usize>> {
     let can_be_placed = |waiting: &&Waiting| problem.spec_of(waiting.pod).refusal.is_none();
     let able: Vec<Waiting> = queue.iter().filter(can_be_placed).copied().collect();

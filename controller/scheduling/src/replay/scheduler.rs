@@ -1,6 +1,6 @@
 //! Sequential placement of pods with kube-scheduler's default profile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
@@ -52,23 +52,22 @@ pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (
     (places, left_over)
 }
 
-/// Resources reserved on nominated nodes for pods that are not placed yet, by node and priority. As in kube-scheduler,
-/// pods of higher priority may use them.
+/// Resources reserved on nominated nodes for pods that are not placed yet: other pods cannot use them.
 #[derive(Debug, Default)]
-struct Held(FxHashMap<usize, BTreeMap<i32, Vec<i64>>>);
+struct Held(FxHashMap<usize, Vec<i64>>);
 
 impl Held {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    fn keep(&mut self, node: usize, priority: i32, request: &[i64]) {
-        let held = self.0.entry(node).or_default().entry(priority).or_insert_with(|| vec![0; request.len()]);
+    fn keep(&mut self, node: usize, request: &[i64]) {
+        let held = self.0.entry(node).or_insert_with(|| vec![0; request.len()]);
         held.iter_mut().zip(request).for_each(|(held, request)| *held = held.saturating_add(*request));
     }
 
-    fn give_back(&mut self, node: usize, priority: i32, request: &[i64]) {
-        if let Some(held) = self.0.get_mut(&node).and_then(|held| held.get_mut(&priority)) {
+    fn give_back(&mut self, node: usize, request: &[i64]) {
+        if let Some(held) = self.0.get_mut(&node) {
             held.iter_mut().zip(request).for_each(|(held, request)| *held = held.saturating_sub(*request));
         }
     }
@@ -91,25 +90,20 @@ pub(super) fn place_queue(problem: &Problem, nodes: &[Node], queue: &[Waiting]) 
     let mut held = Held::default();
     for &Waiting { pod, hint } in queue {
         if let Some(hint) = hint {
-            let spec = problem.pods[pod].spec;
-            held.keep(hint, problem.specs[spec].priority, specs.request(spec));
+            held.keep(hint, specs.request(problem.pods[pod].spec));
         }
     }
     for &Waiting { pod, hint } in queue {
         let spec = problem.pods[pod].spec;
-        let priority = problem.specs[spec].priority;
-        if let Some(hint) = hint {
-            held.give_back(hint, priority, specs.request(spec));
-        }
         let filters = masks.of(&books.gates(spec));
         let picky = !problem.specs[spec].host_ports.is_empty() || !problem.specs[spec].attachments.is_empty();
         let takes = |node: usize| !picky || floor.takes(&nodes[node], spec, node);
-        let takes_beside = |node: usize| takes(node) && floor.has_room_beside(&held, spec, node);
+        let takes_beside = |node: usize| takes(node) && floor.has_room_beside(&held, spec, node, hint);
         let looks_closer = picky || !held.is_empty();
         books.wishes(spec, &mut wishes);
         let line = lines.of(spec);
         let hinted = hint.and_then(|hint| {
-            line.best(&floor, &filters, Some(|node: usize| node == hint && takes_beside(node)), &mut 0, nodes.len())
+            line.best(&floor, &filters, Some(|node: usize| node == hint && takes(node)), &mut 0, nodes.len())
         });
         let found = if hinted.is_some() {
             hinted
@@ -122,10 +116,11 @@ pub(super) fn place_queue(problem: &Problem, nodes: &[Node], queue: &[Waiting]) 
         };
         if let Some(node) = found {
             drop(filters);
+            if let Some(hint) = hint {
+                held.give_back(hint, specs.request(spec));
+            }
             floor.put(&nodes[node], spec, node);
             books.enter(spec, node);
-        } else if let Some(hint) = hint {
-            held.keep(hint, priority, specs.request(spec));
         }
         places.push(found);
     }
@@ -206,18 +201,14 @@ impl<'a> Floor<'a> {
         room.iter().zip(request).all(|(room, wanted)| *wanted == 0 || room >= wanted)
     }
 
-    /// Returns true if the node has room for a pod in addition to the resources reserved for others of equal or higher
-    /// priority.
-    fn has_room_beside(&self, held: &Held, spec: usize, node: usize) -> bool {
-        let Some(held) = held.0.get(&node) else { return true };
+    /// Returns true if the node has room for a pod in addition to the resources reserved for others. On `hint`, the
+    /// node where resources are reserved for the pod itself, reservations are not checked.
+    fn has_room_beside(&self, held: &Held, spec: usize, node: usize, hint: Option<usize>) -> bool {
+        let Some(held) = held.0.get(&node).filter(|_| hint != Some(node)) else { return true };
         let request = self.specs.request(spec);
         let width = request.len();
         let room = &self.room[node * width..(node + 1) * width];
-        let held = || held.range(self.specs.problem.specs[spec].priority..);
-        room.iter().zip(request).enumerate().all(|(at, (room, wanted))| {
-            let held = held().fold(0_i64, |sum, (_, held)| sum.saturating_add(held[at]));
-            *wanted == 0 || room.saturating_sub(held) >= *wanted
-        })
+        room.iter().zip(held).zip(request).all(|((room, held), wanted)| *wanted == 0 || room - held >= *wanted)
     }
 
     /// Returns true if host ports and attach limits allow the pod.
