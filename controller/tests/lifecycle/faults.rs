@@ -96,7 +96,8 @@ fn node_whose_claim_never_heard_of_its_instance_is_taken_away() {
     world.cloud.faults.push(Operation::Launch, Fault::Fail(lost));
     world.cloud.faults.push(Operation::Launch, Fault::LoseAnswer);
     // What happens to `y` has the controller look at `x` before it is deleted.
-    world.deeds = vec![(0, Deed::Create("x")), (1, Deed::Create("y")), (1, Deed::Delete("x")), (500, Deed::Delete("y"))];
+    world.deeds =
+        vec![(0, Deed::Create("x")), (1, Deed::Create("y")), (1, Deed::Delete("x")), (500, Deed::Delete("y"))];
     world.run(1500);
     assert_eq!(world.cloud.everything(world.now).len(), 2, "{}", world.diary());
     assert!(world.api.claims.is_empty() && world.api.nodes.is_empty(), "{}", world.diary());

@@ -61,7 +61,7 @@ fn everything_that_can_be_known_has_a_case_that_leads_to_it_and_one_that_does_no
     let lines = include_str!("../../data/journal-lines.tsv").lines();
     covered.extend(lines.filter_map(|line| line.get(..4)).map(ToOwned::to_owned));
     // Verdicts that the node shows only later: broken device chains, EC2 notices.
-    for file in ["devices/chain.rs", "course/tests.rs"] {
+    for file in ["devices/chain.rs", "boot_state/tests.rs"] {
         covered.extend(codes_after(&source(file), "\""));
     }
     let wanted = KNOWABLE.split_whitespace();
