@@ -60,7 +60,7 @@ enum Done {
     /// A reconciliation of a disruption command or stale taint.
     Advanced(disruption::Item, Verdict),
     /// A decision about disruption.
-    Deliberated(disruption::Deliberated),
+    Deliberated(Box<disruption::Deliberated>),
     /// The commands have been begun.
     Opened,
     /// A round has ended: events to publish, and the time of the next round if nothing changes.
@@ -188,7 +188,8 @@ impl<P: Provider> Leader<P> {
                 self.open = self.open.saturating_sub(1);
                 self.commands.close(&item, verdict, now);
             }
-            Done::Deliberated(disruption::Deliberated { planner, openings, again, moments }) => {
+            Done::Deliberated(decided) => {
+                let disruption::Deliberated { planner, openings, again, moments } = *decided;
                 self.is_deliberating = false;
                 self.planner = planner;
                 let is_open = self.planner.is_open();
@@ -377,7 +378,7 @@ impl<P: Provider> Leader<P> {
         self.pass_schedule.ask(now());
         self.is_deliberating = true;
         let (context, planner) = (Arc::clone(&self.context), self.planner.clone());
-        self.tasks.spawn(async move { Done::Deliberated(disruption::deliberate(context, planner).await) });
+        self.tasks.spawn(async move { Done::Deliberated(Box::new(disruption::deliberate(context, planner).await)) });
     }
 
     /// Starts computing nominations, if that is due. It does not wait for the next round: a node that registers

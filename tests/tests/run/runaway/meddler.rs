@@ -215,9 +215,11 @@ impl Meddler {
                 self.untaint(node).await
             }
             Some(ClaimDeletion) if is_registered(node) && self.done.insert(name.clone()) => {
+                let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
                 let claims = self.claims.list(&ListParams::default()).await?;
-                let of_node = |claim: &&DynamicObject| claim.data["status"]["nodeName"] == name;
-                let Some(claim) = claims.iter().find(of_node) else { return Ok(()) };
+                let Some(claim) = claims.iter().find(|claim| claim.data["status"]["providerID"] == id) else {
+                    return Ok(());
+                };
                 self.claims.delete(&claim.name_any(), &DeleteParams::default()).await.map(drop)
             }
             Some(Deletion) if is_registered(node) && self.done.insert(name.clone()) => {

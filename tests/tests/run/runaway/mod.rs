@@ -56,7 +56,8 @@ const MORE_WORLDS: [(Difference, End); 11] = [
     (Difference::Discouraged, End::Runs),
     (Difference::CordonForAWhile, End::Runs),
     (Difference::LessMemory, End::Held("exceeds node resources, memory")),
-    (Difference::NoPods, End::Held("exceeds node resources, pods")),
+    // It is never initialized, which has a timeout of its own.
+    (Difference::NoPods, End::Waits),
     (Difference::LabelLost, End::Held(TIER)),
     (Difference::LabelAdded, End::Held(BAD)),
     (Difference::HostPort, End::Held("port")),
