@@ -4,9 +4,9 @@
 //!  files ────────────┐
 //!  cluster ─► watch ─┴► manifest ─► snapshot ─► muster_scheduling ─► cli ─► text, JSON, YAML
 //!                       objects,    Problem,    solve, bound,        plan, disrupt, explain
-//!                       checked by  Custody     replay, disrupt,
-//!                       muster_api     ▲        validators
-//!                                      │
+//!                       checked by  managed     replay, disrupt,
+//!                       muster_api  nodes       validators
+//!                                      ▲
 //!                                  muster_aws   instance types of each NodeClass
 //! ```
 //!

@@ -6,7 +6,7 @@
 //!  run       probes (I/O, each with a timeout)                                    publish (I/O)
 //!            metadata, files, /proc, DNS─TCP─TLS, ──► preflight ─┐               ┌─► status.json ─► status
 //!            token, kubelet --version                 (pure)     │               ├─► serial console, one line
-//!            journalctl -f, systemctl show ─────────► watch ─────┼─► Course ─► Report ─► agent.sock: health,
+//!            journalctl -f, systemctl show ─────────► watch ─────┼─► BootState ► Report ─► agent.sock: health,
 //!            own Node (watch), healthz, PodResources  (pure)     │   (pure)      │       reflection, admission
 //!            /sys, /dev ────────────────────────────► devices ───┘      │        ├─► log bundle
 //!                                                     (pure)            │        └─► link: stream to the controller

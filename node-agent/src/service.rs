@@ -1,11 +1,11 @@
-//! `muster-agent run`: wires the whole service. Watchers observe, the desk decides, readers publish.
+//! `muster-agent run`: wires the whole service. Watchers observe, the supervisor decides, readers publish.
 //!
 //! ```text
 //!  watchers ─► observations ─┐
-//!  gate ─────► requests ─────┼─► Desk (Course, Hold) ─► Readers: status.json, health names, console, log, bundle, link
-//!  rounds ───► preflights ───┘        │                    └─► Known ─► watchers
+//!  gate ─────► requests ─────┼─► Supervisor (BootState, Hold) ─► Readers: status, health, console, log, bundle, link
+//!  rounds ───► preflights ───┘        │                            └─► Known ─► watchers
 //!     ▲                               ├─► orders ─► works: native bootstrap, start of a kubelet that was held back
-//!     └────────── check again ────────┘               └─► results ─► Desk
+//!     └────────── check again ────────┘               └─► results ─► Supervisor
 //! ```
 
 mod bundles;

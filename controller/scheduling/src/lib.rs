@@ -9,7 +9,7 @@
 //!
 //!  nominations that do not hold ──► exchange            (permutes the nodes of the pods, without launching any)
 //!
-//!  Estate ──► disrupt ──► Decision ──► validate_disruption    (nodes to remove, and new places of their pods)
+//!  DisruptionInput ──► disrupt ──► Decision ──► validate_disruption   (nodes to remove, and new places of their pods)
 //! ```
 //!
 //! Everything here is a total, synchronous function of its arguments: no clock, no random number, no I/O, and no order

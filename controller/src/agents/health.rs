@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Picture: is it complete, are watches current ──┐
-//!   Fence: does this replica lead ─────────────────┼─► Standing ──► statuses ──► grpc.health.v1, on both ports
+//!   Fence: does this replica lead ─────────────────┼─► ReplicaState ──► statuses ──► grpc.health.v1, on both ports
 //!   serve: are agents and operators served ────────┘    (pure)
 //! ```
 

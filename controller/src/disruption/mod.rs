@@ -1,9 +1,9 @@
 //! Disruption, as pure decisions: from a command to the deletion of its claims, or to its rollback.
 //!
 //! ```text
-//!   Estate ─► Deliberation ─► Command + NodeClaims ─► begin: mark ─► taint, condition ─► replacements
-//!             (chosen now       (15 s later,                             │
-//!                                still chosen)                           ▼
+//!   DisruptionInput ─► DisruptionPlanner ─► Command + NodeClaims ─► begin: mark ─► taint, condition ─► replacements
+//!                      (chosen now, and 15 s later)                                    │
+//!                                                                                      ▼
 //!                                            ┌──────────── Look: claims with the mark, and their replacements ◄───┐
 //!                                            ▼                                                                    │
 //!                       advance: wait until every replacement is initialized ─► delete the claims ─► lifecycle    │

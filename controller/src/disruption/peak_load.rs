@@ -2,7 +2,7 @@
 //! recently launched one that is as full as ever must first pay back its launch.
 //!
 //! ```text
-//!   Estate ──► observe: load of each node, and the highest so far ──► fell? ── yes ──► Member::keeps_until: none
+//!   Input ───► observe: load of each node, and the highest so far ──► fell? ── yes ──► Member::keeps_until: none
 //!                                                                          └───── no ───► launch + payback
 //! ```
 //!

@@ -5,7 +5,7 @@
 //!    ▲           │  ▲                                        ├─ call ──────────────────────────► Cloud
 //!    │           │  └─ Held: versions, as observed, then as  └─ Recorder ──────────────────────► events
 //!    │           │     the writes of this run left them             ▲
-//!    │           ▼                                                  Witness: before and after every write
+//!    │           ▼                                                  WriteObserver: before and after each
 //!   decide ◄── Answers          (Edge::look decides again at once while a step contains calls)
 //! ```
 //!

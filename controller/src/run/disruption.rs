@@ -1,7 +1,7 @@
 //! Execution of disruption: decides which nodes to disrupt, begins commands, and reconciles those in progress.
 //!
 //! ```text
-//!   Rhythm ── due ──► deliberate: Deliberation::turn, on a thread of its own ──► openings ──► open, in order
+//!   PassSchedule ── due ──► deliberate: DisruptionPlanner::turn, on its own thread ──► openings ──► open, in order
 //!   a claim with a mark, or a replacement, changes ──► look: advance ──► edge
 //!   a taint without a mark ──────────────────────────► look: stale ────► edge
 //! ```

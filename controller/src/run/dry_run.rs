@@ -1,8 +1,8 @@
 //! `muster run --dry-run`: reports what the leader would do now, and writes nothing.
 //!
 //! ```text
-//!   Picture::changed ──┬─► Window ── due ──► round: decide ────────┬─► Report, if it contains something new
-//!                      └─► Rhythm ── due ──► disruption: deliberate┘
+//!   Picture::changed ──┬─► Window ── due ──► round: decide ──────────────┬─► Report, if it contains something new
+//!                      └─► PassSchedule ── due ──► disruption: deliberate┘
 //! ```
 //!
 //! It may run beside an active controller, Karpenter or another Muster, and reports on the cluster as that one leaves

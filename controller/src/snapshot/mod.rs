@@ -5,7 +5,7 @@
 //!               buffers  virtual pods                                                  ├─► sort::release ─► Problem
 //!               resolve  template to PodSpec (volumes, default_spread) ─► nodes, pools ┘   (nominated pods that
 //!                                                                                         do not fit are pending)
-//!               disruption  constraints on disrupting nodes, pods and pools ──────────────────────► Custody
+//!               disruption  constraints on disrupting nodes, pods and pools ─────────────────► ManagedNodes
 //! ```
 //!
 //! References to other objects (claims, classes, namespaces) are resolved here, once per distinct template.

@@ -3,7 +3,7 @@
 //! ```text
 //!  text of an object ──► read ──► cluster ──┬─► manifests() ──► snapshot::assemble ──► engine
 //!  (watch, simulate)     once     indexes   ├─► around(claim) ─► Seen ──► lifecycle::decide
-//!                                    │      ├─► moment() ──► Scene ──► provision
+//!                                    │      ├─► moment() ──► PlacementView ──► provision
 //!                                    │      └─► claims(), pools(), unbound() … ──► pools, classes
 //!                                    └─► Changed: what to reconcile
 //! ```

@@ -8,7 +8,7 @@ use super::FAULT;
 use super::ground::Ground;
 
 const COUNT: usize = 50;
-/// How long anything may take on a machine that builds on all cores.
+/// Longest wait for a condition on a machine that builds on all cores.
 const MOST: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,7 +15,7 @@ use muster_tests::wait::{self, Selection};
 use muster_tests::world::World;
 use serde_json::{Value, json};
 
-/// How long anything may take on a machine that builds on all cores.
+/// Longest wait for a condition on a machine that builds on all cores.
 pub(crate) const SOON: Duration = Duration::from_secs(90);
 
 /// A cluster with KWOK. It ends with the value; the servers before their world.

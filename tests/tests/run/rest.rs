@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::ground::{Ground, hourly_price};
 
-/// How long anything may take on a machine that does other things.
+/// Longest wait for a condition on a machine that does other things.
 const LONG: Duration = Duration::from_secs(900);
 /// `consolidateAfter` of the pool.
 const QUIET: Duration = Duration::from_secs(30);

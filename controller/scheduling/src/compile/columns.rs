@@ -3,7 +3,7 @@
 //! The unit of a column is the greatest common divisor of all requests in it (5 m of cpu, 64 Mi of memory), so that 32
 //! bits hold every request exactly; room is rounded down, which loses nothing since requests are multiples of the unit.
 //!
-//! Where the divisor is too small (VerticalPodAutoscaler recommends single bytes), the unit is a billionth of the
+//! If the divisor is too small (VerticalPodAutoscaler recommends single bytes), the unit is a billionth of the
 //! largest node: a plan rounds requests up, so that pods which fit in units fit on the node; a bound rounds them down,
 //! so that it holds for every plan.
 

@@ -1,7 +1,7 @@
 //! Disruption: which nodes to remove, why, and where their pods go.
 //!
 //! ```text
-//!  Estate ──► candidates  reasons not to disrupt a node at all ────────────────────────────────────┐
+//!  Input ───► candidates  reasons not to disrupt a node at all ────────────────────────────────────┐
 //!  now        budgets     number of nodes that may be disrupted at once                            │
 //!               │                                                                                  ▼
 //!               ▼                                                                               blocked
@@ -11,8 +11,8 @@
 //!                      trial: where would the pods go?  (the packer, on the room that earlier commands leave)
 //! ```
 //!
-//! Before all of them, pending pods are assumed to go where a plan would place them, but not on nodes of a forceful
-//! disruption ([`Arrivals`]): rules between pods count them.
+//! The input is a [`DisruptionInput`]. Before all of them, pending pods are assumed to go where a plan would place
+//! them, but not on nodes of a forceful disruption ([`Arrivals`]): rules between pods count them.
 //!
 //! Proposals of consolidation are replayed with the placement of kube-scheduler (`delivery`), and only parts that still
 //! save are kept. `moments` computes the times at which the result may change although the snapshot does not.

@@ -6,7 +6,7 @@ use muster_scheduling::model::*;
 use crate::random::Random;
 use crate::*;
 
-/// What is drawn.
+/// Parameters of a random workload.
 #[derive(Debug, Clone, Copy)]
 struct Draw {
     types: usize,

@@ -13,7 +13,7 @@ fn row(requests: &Resources) -> Vec<i64> {
     [Resource::Cpu, Resource::Memory, Resource::Pods].iter().map(|resource| requests.get(resource)).collect()
 }
 
-/// Whether anti-affinity and spreads over hosts, read as final states, let `pod` join `others`.
+/// Returns true if anti-affinity and spreads over hosts, read as final states, let `pod` join `others`.
 fn joins(problem: &Problem, pod: usize, others: &[usize]) -> bool {
     let own = problem.spec_of(pod);
     let refuses = |one: &PodSpec, other: &PodSpec| {

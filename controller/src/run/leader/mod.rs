@@ -1,11 +1,11 @@
 //! The leader's event loop: one task that receives changes and starts reconciliations.
 //!
 //! ```text
-//!   Picture::changed ──┬─► agenda: claims, classes ──► reconciliations, concurrent, one for each object
+//!   Picture::changed ──┬─► WorkQueue: claims, classes ──► reconciliations, concurrent, one for each object
 //!                      ├─► Window ── due ──► round: decide (on a thread of its own), create      one at a time
 //!   Orders ────────────┼─► one in turn with that: decide, write, answer
 //!                      ├─► new Node, nomination written ──► nominate                             concurrent
-//!                      ├─► Rhythm ── due ──► deliberate (likewise), open                         one at a time
+//!                      ├─► PassSchedule ── due ──► deliberate (likewise), open                   one at a time
 //!                      └─► commands: candidates and replacements ──► reconciliations, one for each command
 //!   every two minutes ───► tidy
 //! ```

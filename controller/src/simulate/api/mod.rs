@@ -1,7 +1,7 @@
 //! In-memory API server with resource versions, conflicts, finalizers, deletion, owner references and a change log.
 //!
 //! ```text
-//!   create, update(version), delete(uid), end_pod(grace) ──► Shelf per kind ──► log ──► kubelets, controllers, Muster
+//!   create, update(version), delete(uid), end_pod(grace) ──► ObjectStore per kind ──► log ──► kubelets, Muster, …
 //! ```
 //!
 //! It behaves like a real one: timestamps in whole seconds, no new finalizers on objects that are being deleted, no

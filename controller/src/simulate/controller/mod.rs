@@ -4,7 +4,7 @@
 //! ```text
 //!   Api ──► refresh ──► Cluster ──► claims       lifecycle::decide            ─┐
 //!                          │    ──► rounds       provision::provision          ├──► edge: one write after the other
-//!                          │    ──► disruption   Deliberation, begin, advance  │
+//!                          │    ──► disruption   planner, begin, advance       │
 //!                          │    ──► upkeep       pools, classes, garbage      ─┘
 //!                          └──► requeue times
 //! ```

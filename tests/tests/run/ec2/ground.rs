@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::machines::Machines;
 
-/// How long anything may take on a machine that builds on all cores.
+/// Longest wait for a condition on a machine that builds on all cores.
 pub(crate) const SOON: Duration = Duration::from_secs(120);
 /// The name that the controller's calls are recorded under.
 pub(crate) const CONTROLLER: &str = "controller";
