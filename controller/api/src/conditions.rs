@@ -14,6 +14,8 @@ pub mod nodepool {
     /// Consolidation commands save what they promise; while false, only empty nodes are consolidated. Absent as long as
     /// they always did. Not part of Ready.
     pub const CONSOLIDATION_DELIVERS: &str = "ConsolidationDelivers";
+    /// False while launches for some pods are held, because the last nodes received none of them.
+    pub const LAUNCHES_DELIVER: &str = "LaunchesDeliver";
 }
 
 /// Condition types of a NodeClaim.

@@ -9,6 +9,7 @@ use super::outcomes::{Edition, Health};
 use super::{Look, count};
 use crate::disruption::Rest;
 use crate::lifecycle::conditions::{Status, at, set};
+use crate::provision::LaunchHold;
 use crate::step::{Event, EventType, Subject, Write};
 
 /// Conditions that must be true for a pool to be ready.
@@ -36,6 +37,9 @@ pub(super) fn judge(look: &Look<'_>, now: Timestamp) -> NodePoolStatus {
     write(nodepool::NODE_REGISTRATION_HEALTHY, registering);
     if let Some((is, why, message)) = delivering(look, now) {
         write(nodepool::CONSOLIDATION_DELIVERS, (is, why, &message));
+    }
+    if let Some((is, why, message)) = launching(look, now) {
+        write(nodepool::LAUNCHES_DELIVER, (is, why, &message));
     }
     let open: Vec<String> = status
         .conditions
@@ -96,9 +100,27 @@ fn delivering(look: &Look<'_>, now: Timestamp) -> Option<(Status, &'static str, 
         );
         return Some((Status::False, reason::SAVINGS_NOT_DELIVERED, message));
     }
-    let conditions = look.pool.status.iter().flat_map(|status| &status.conditions);
-    let was_judged = conditions.into_iter().any(|one| one.type_ == nodepool::CONSOLIDATION_DELIVERS);
-    was_judged.then(|| (Status::True, nodepool::CONSOLIDATION_DELIVERS, String::new()))
+    was_judged(look, nodepool::CONSOLIDATION_DELIVERS)
+}
+
+/// Status, reason and message of `LaunchesDeliver`; none for a pool whose launches were never held.
+fn launching(look: &Look<'_>, now: Timestamp) -> Option<(Status, &'static str, String)> {
+    let Some(LaunchHold { until, sets, why }) = look.hold.filter(|hold| now < hold.until) else {
+        return was_judged(look, nodepool::LAUNCHES_DELIVER);
+    };
+    let others = match sets - 1 {
+        0 => String::new(),
+        1 => " (and 1 other set of pods)".to_owned(),
+        count => format!(" (and {count} other sets of pods)"),
+    };
+    let message = format!("{why}{others}; launches for it are held until {until}");
+    Some((Status::False, reason::LAUNCHES_HELD, message))
+}
+
+/// Returns the condition as true if the pool has it.
+fn was_judged(look: &Look<'_>, kind: &'static str) -> Option<(Status, &'static str, String)> {
+    let mut conditions = look.pool.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|one| one.type_ == kind).then(|| (Status::True, kind, String::new()))
 }
 
 /// The event that a rest begins, once for each.

@@ -5,7 +5,7 @@
 //!     │
 //!     ├─► hash: claims of another hash version ──► the pool      annotations, so that no version ever drifts a node
 //!     └─► count, judge: ValidationSucceeded, NodeClassReady ─► Ready; NodeRegistrationHealthy,     status
-//!                       ConsolidationDelivers
+//!                       ConsolidationDelivers, LaunchesDeliver
 //! ```
 //!
 //! As in [`crate::lifecycle`], applying a step and deciding again gives the next step, until none is left. Counts
@@ -28,7 +28,7 @@ pub use self::outcomes::{Edition, Health, Outcomes};
 use crate::disruption::Rest;
 use crate::lifecycle::Class;
 use crate::node::Node;
-use crate::provision::Claimed;
+use crate::provision::{Claimed, LaunchHold};
 use crate::step::{Step, Write};
 
 /// Minimum interval between status updates of the counts, as in Karpenter.
@@ -49,6 +49,8 @@ pub struct Look<'a> {
     pub outcomes: &'a Outcomes,
     /// The last rest of its consolidation, which may be over.
     pub rest: Option<Rest>,
+    /// The last hold on its launches, which may be over.
+    pub hold: Option<&'a LaunchHold>,
 }
 
 /// Returns the writes about the pool.
@@ -63,7 +65,8 @@ pub fn decide(look: &Look<'_>, now: Timestamp) -> Step {
     if look.pool.status.as_ref() != Some(&status) {
         writes.push(Write::PoolStatus { name: look.name(), status: Box::new(status) });
     }
-    Step { writes, again: look.rest.map(|rest| rest.until).filter(|until| now < *until) }
+    let ends = look.rest.map(|rest| rest.until).into_iter().chain(look.hold.map(|hold| hold.until));
+    Step { writes, again: ends.filter(|end| now < *end).min() }
 }
 
 // === impl Look ===

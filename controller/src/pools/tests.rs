@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::lifecycle::Readiness;
+use crate::provision::LaunchHold;
 
 fn moment(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -17,6 +18,7 @@ struct Fixture {
     nodes: Vec<Node>,
     outcomes: Outcomes,
     rest: Option<Rest>,
+    hold: Option<LaunchHold>,
 }
 
 fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Condition {
@@ -66,6 +68,7 @@ impl Fixture {
             nodes: Vec::new(),
             outcomes: Outcomes::default(),
             rest: None,
+            hold: None,
         }
     }
 
@@ -81,6 +84,7 @@ impl Fixture {
             unclaimed: &unclaimed,
             outcomes: &self.outcomes,
             rest: self.rest,
+            hold: self.hold.as_ref(),
         };
         decide(&look, moment(second))
     }
@@ -250,4 +254,31 @@ fn resting_pool_says_so_once_and_when_it_is_over() {
     let conditions = &fixture.pool.status.as_ref().unwrap().conditions;
     let found = conditions.iter().find(|one| one.type_ == "ConsolidationDelivers").unwrap();
     assert_eq!((&*found.status, &*found.message), ("True", ""));
+}
+
+#[test]
+fn pool_whose_launches_are_held_says_why_and_until_when() {
+    let mut fixture = Fixture::new();
+    fixture.settle(0);
+    assert!(!fixture.pool.status.as_ref().unwrap().conditions.iter().any(|one| one.type_ == "LaunchesDeliver"));
+    let why = "3 nodes were launched for `shop/ReplicaSet/web`, and none of its pods was bound there".to_owned();
+    fixture.hold = Some(LaunchHold { until: moment(600), sets: 2, why });
+    assert_eq!(fixture.decide(60).again, Some(moment(600)));
+    fixture.settle(60);
+    let found = |fixture: &Fixture| {
+        let conditions = &fixture.pool.status.as_ref().unwrap().conditions;
+        let found = conditions.iter().find(|one| one.type_ == "LaunchesDeliver").unwrap();
+        (found.status.clone(), found.reason.clone(), found.message.clone())
+    };
+    let (status, reason, message) = found(&fixture);
+    assert_eq!((&*status, &*reason), ("False", "LaunchesHeld"));
+    insta::assert_snapshot!(
+        message,
+        @"3 nodes were launched for `shop/ReplicaSet/web`, and none of its pods was bound there (and 1 other set of pods); launches for it are held until 1970-01-01T00:10:00Z"
+    );
+    assert!(
+        fixture.pool.status.as_ref().unwrap().conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True")
+    );
+    fixture.settle(600);
+    assert_eq!(found(&fixture), ("True".to_owned(), "LaunchesDeliver".to_owned(), String::new()));
 }

@@ -36,9 +36,14 @@ pub fn name<R: AsRef<str>>(pool: &str, reasons: impl IntoIterator<Item = R>) -> 
     }
     let letters =
         digest.finalize().iter().take(HASH).map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect::<String>();
+    format!("{}-{letters}", prefix(pool))
+}
+
+/// Returns the part of the names of a pool's claims before the last hyphen.
+pub(super) fn prefix(pool: &str) -> &str {
     let room = LONGEST_NAME - 1 - HASH;
     let cut = pool.char_indices().map(|(at, _)| at).find(|at| *at >= room).unwrap_or(pool.len());
-    format!("{}-{letters}", pool[..cut].trim_end_matches(['-', '.']))
+    pool[..cut].trim_end_matches(['-', '.'])
 }
 
 /// Names for new claims, and of claims that are the same decision.

@@ -254,6 +254,12 @@ impl Fruitless {
         Some((launches.count(), launches.unused.last().max(launches.refusing.last())?))
     }
 
+    /// Returns the names of the fruitless NodeClaims of `set` without their suffix, which has no hyphens.
+    pub(super) fn prefixes_of(&self, set: &str) -> BTreeSet<&str> {
+        let names = self.sets.get(set).into_iter().flat_map(|launches| launches.unused.union(&launches.refusing));
+        names.filter_map(|claim| Some(claim.rsplit_once('-')?.0)).collect()
+    }
+
     /// Returns the number of sets for which launches are held now.
     pub(super) fn held(&self, now: Timestamp) -> usize {
         self.sets.keys().filter(|set| matches!(self.allowed(set, now), Allowed::NothingUntil(_))).count()

@@ -37,6 +37,7 @@
 mod admission;
 mod claims;
 mod fruitless;
+mod holds;
 mod kin;
 mod nominations;
 mod pending_pod;
@@ -68,6 +69,7 @@ use muster_scheduling::{NewNode, Place, Solution, Violation, validate};
 pub(crate) use self::admission::{Admissions, Denied};
 pub use self::claims::{claim, name};
 use self::fruitless::Allowed;
+pub use self::holds::LaunchHold;
 pub use self::pending_pod::PendingPod;
 pub(crate) use self::pending_pod::set_named;
 pub use self::plan::{Claimed, Hold, PlacementView, Plan, PodBindings, RecordedBindings, SETTLING, TELLING};
@@ -198,6 +200,7 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     let mut draft = round::Draft::new(round, &mut plan, now);
     let lacks_replicas = draft.problem.pools.iter().any(|pool| pool.missing_replicas.is_some_and(|count| count > 0));
     let held = plan.held_sets(now);
+    plan.holds = holds::by_pool(round, &draft.held, &plan.fruitless);
     if draft.problem.pods.is_empty() && draft.held.is_empty() && !lacks_replicas {
         let figures = Figures { waiting: draft.waiting, ignored: draft.ignored, held, ..Figures::default() };
         return Outcome { step: Step { writes: Vec::new(), again: settled }, plan, figures, violations: Vec::new() };

@@ -11,6 +11,7 @@ use muster_cloud::after;
 use rustc_hash::FxHashSet;
 
 use super::fruitless::Fruitless;
+use super::holds::LaunchHold;
 use super::kin::{Kin, Left};
 use super::pending_pod::PendingPod;
 use super::queue::{Position, Queue};
@@ -83,6 +84,8 @@ pub struct Plan {
     pub(super) told: BTreeMap<String, LastEvent>,
     /// Fruitless launches.
     pub(super) fruitless: Fruitless,
+    /// NodePools whose launches are held.
+    pub(super) holds: BTreeMap<String, LaunchHold>,
 }
 
 /// A pod with a place.
@@ -261,11 +264,12 @@ impl Plan {
 
     /// Takes over the plan of a round, except for nominations, which may have been written since it began.
     pub fn succeed(&mut self, decided: Self) {
-        let Self { placed, coming, companies, hinted: _, told, fruitless } = decided;
+        let Self { placed, coming, companies, hinted: _, told, fruitless, holds } = decided;
         self.placed = placed;
         self.coming = coming;
         self.companies = companies;
         self.told = told;
+        self.holds = holds;
         let observed = std::mem::replace(&mut self.fruitless, fruitless);
         self.fruitless.add_observed(&observed);
     }
@@ -279,6 +283,12 @@ impl Plan {
     /// Forgets fruitless launches, after a change that may let pods be bound.
     pub fn forget_fruitless(&mut self) {
         self.fruitless.forget_all();
+    }
+
+    /// NodePools whose launches were held in the last round.
+    #[must_use]
+    pub fn holds(&self) -> &BTreeMap<String, LaunchHold> {
+        &self.holds
     }
 
     /// Returns the number of sets of pods for which launches are held.

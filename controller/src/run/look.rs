@@ -276,9 +276,11 @@ pub(super) async fn pool<P: Provider>(context: &LeaderContext<P>, name: &str) ->
         };
         let unclaimed: Vec<&Node> = cluster.nodes().filter(is_of_pool).collect();
         let rest = memory.rests.get(name).copied();
+        let hold = memory.plan.holds().get(name).cloned();
         let outcomes = memory.outcomes.entry(name.to_owned()).or_insert_with(|| Outcomes::of(pool, class.as_ref()));
         let class = class.as_ref();
-        let look = pools::Look { pool, class, claims: &claims, unclaimed: &unclaimed, outcomes, rest };
+        let look =
+            pools::Look { pool, class, claims: &claims, unclaimed: &unclaimed, outcomes, rest, hold: hold.as_ref() };
         let step = pools::decide(&look, now);
         if step.writes.is_empty() {
             return Verdict::Rest(step.again);

@@ -16,7 +16,7 @@
 mod intake;
 mod turns;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ use super::{disruption, garbage, look, now, round};
 use crate::disruption::{DisruptionPlanner, Opening, PassSchedule};
 use crate::edge::Held;
 use crate::lifecycle::Answers;
-use crate::provision::Window;
+use crate::provision::{LaunchHold, Window};
 use crate::step::Step;
 
 /// Maximum number of concurrent reconciliations. Most of them wait for the API server, each on a connection of its own,
@@ -91,6 +91,8 @@ struct Leader<P> {
     commands: WorkQueue<disruption::Item>,
     pass_schedule: PassSchedule,
     planner: DisruptionPlanner,
+    /// NodePools whose launches were held after the last round.
+    holds: BTreeMap<String, LaunchHold>,
     is_deliberating: bool,
     /// True while commands are being begun. They are not reconciled until that is done, because an incomplete command
     /// would be repaired.
@@ -130,6 +132,7 @@ pub(super) async fn lead<P: Provider>(
         // A new leader has not computed nominations yet: a node that waits for its pods would seem empty.
         pass_schedule: PassSchedule::from(after(begun, timing.every)),
         planner: DisruptionPlanner::at(timing),
+        holds: BTreeMap::new(),
         is_deliberating: false,
         is_opening: false,
         work_queue: WorkQueue::default(),
@@ -202,6 +205,7 @@ impl<P: Provider> Leader<P> {
                 self.is_planning = false;
                 // The room of a pod may be given to another pod, which causes no change.
                 let waits = self.context.picture.glance().count_unbound() > 0;
+                self.note_holds(now);
                 self.decide_at = [step.again, waits.then(|| after(now, AGAIN))].into_iter().flatten().min();
                 self.nominate_at = Some(now);
                 self.tell(step, Audience::People);
@@ -236,6 +240,17 @@ impl<P: Provider> Leader<P> {
             if before.get(pool) != Some(rest) {
                 self.work_queue.want(Item::Pool(pool.clone()), now);
             }
+        }
+    }
+
+    /// Has NodePools say that their launches are held, or are held no more.
+    fn note_holds(&mut self, now: Timestamp) {
+        let holds = self.context.memory().plan.holds().clone();
+        let before = std::mem::replace(&mut self.holds, holds);
+        let is_news = |pool: &&String| before.get(*pool) != self.holds.get(*pool);
+        let changed: BTreeSet<&String> = before.keys().chain(self.holds.keys()).filter(is_news).collect();
+        for pool in changed {
+            self.work_queue.want(Item::Pool(pool.clone()), now);
         }
     }
 

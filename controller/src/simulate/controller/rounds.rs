@@ -99,7 +99,10 @@ impl Controller {
         for violation in &outcome.violations {
             world.trace.add(now, Traced::Broken { what: format!("a plan is not valid: {violation}") });
         }
-        self.plan = outcome.plan;
+        let before = std::mem::replace(&mut self.plan, outcome.plan);
+        let (before, holds) = (before.holds(), self.plan.holds());
+        let news = before.keys().chain(holds.keys()).filter(|pool| before.get(*pool) != holds.get(*pool));
+        self.changed.pools.extend(news.map(|pool| Arc::from(&**pool)));
         self.round_again = outcome.step.again.filter(|again| *again > now);
         self.nominate_again = Some(now);
         self.carry_all(&outcome.step, &mut Carriage::default(), world)

@@ -92,11 +92,20 @@ impl Controller {
             let class = self.cluster.class(reference).map(claims::class_of);
             let outcomes = self.outcomes.entry(name.to_string()).or_insert_with(|| Outcomes::of(&pool, class.as_ref()));
             let rest = self.planner.rest_of(&name);
+            let hold = self.plan.holds().get(&*name).cloned();
             let step = {
                 let claims = self.cluster.claims_of_pool(&name);
                 let all: Vec<Claimed<'_>> = claims.map(|claim| self.cluster.claimed(claim)).collect();
                 let class = class.as_ref();
-                let look = pools::Look { pool: &pool, class, claims: &all, unclaimed: &[], outcomes, rest };
+                let look = pools::Look {
+                    pool: &pool,
+                    class,
+                    claims: &all,
+                    unclaimed: &[],
+                    outcomes,
+                    rest,
+                    hold: hold.as_ref(),
+                };
                 pools::decide(&look, now)
             };
             let mut carriage = Carriage::default();

@@ -17,7 +17,7 @@ use muster_tests::wait::{self, Selection};
 use serde_json::{Value, json};
 
 use self::meddler::{Difference, FOREIGN, Meddler, WORLD};
-use super::ground::{Ground, SOON};
+use super::ground::{Ground, SOON, condition, of_karpenter};
 
 /// Longer than three nodes take that come one after the other, and wait for their pods for twenty seconds each.
 const THREE_NODES: Duration = Duration::from_secs(240);
@@ -277,6 +277,12 @@ async fn end(worlds: &[(Difference, End)], mut objects: Vec<Value>) -> BTreeMap<
                 let held =
                     wait::until_all(events.clone(), Selection::all(), THREE_NODES, &what, |all| all.iter().any(is_it));
                 held.await.unwrap();
+                let says = |one: &DynamicObject| {
+                    one.name_any() == world.name() && condition(one, "LaunchesDeliver") == "False"
+                };
+                let what = format!("the NodePool of {world:?} says so");
+                let pools = of_karpenter(ground.client(), "NodePool");
+                wait::until_all(pools, Selection::all(), SOON, &what, |all| all.iter().any(says)).await.unwrap();
             }
             End::Runs => {
                 let runs =
