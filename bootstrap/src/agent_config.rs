@@ -205,7 +205,7 @@ impl AgentConfig {
 
     /// Reads the document. Unknown fields and fields of the wrong type are ignored: a newer controller may send fields
     /// that this agent does not know, and a mistake in one field must not undo `reportOnly: true` in another.
-    /// [`crate::judge`] reports each of them.
+    /// [`crate::validate`] reports each of them.
     ///
     /// # Errors
     /// Returns an error if the document cannot be used.

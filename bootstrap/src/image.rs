@@ -4,8 +4,8 @@
 //! and no common way of building images.
 
 use crate::finding::Findings;
+use crate::input::Arch;
 use crate::place::Place;
-use crate::question::Arch;
 use crate::verdicts::{self, Verdict};
 
 /// Paths that are checked on an operating system.

@@ -1,19 +1,24 @@
 //! Bottlerocket: settings in TOML.
 
-use crate::facts::{Facts, Settings, Stated};
 use crate::finding::{Findings, Severity};
+use crate::input::BootstrapInput;
 use crate::kubelet::labels::is_label_value;
 use crate::kubelet::schema::{BOTTLEROCKET, FieldFaultKind};
 use crate::kubelet::taints::{EFFECTS, Taint};
 use crate::likeness;
+use crate::parsed::{ParsedBootstrap, Settings, Stated};
 use crate::place::{Source, line_text};
-use crate::question::Question;
 use crate::tree::{self, Tree};
 use crate::userdata::UserData;
 use crate::verdicts;
 
 /// Reads the settings. The whole user data is one TOML document, without parts.
-pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts, findings: &mut Findings) {
+pub(crate) fn read(
+    input: &BootstrapInput,
+    user_data: &UserData,
+    bootstrap: &mut ParsedBootstrap,
+    findings: &mut Findings,
+) {
     let source = Source::whole(user_data.anywhere().source);
     let text = user_data.text();
     let tree = match tree::toml(text) {
@@ -45,12 +50,12 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         findings.add_with_fix(&verdicts::UD25, message, &fix, source.at(line), line_text(text, line));
     });
     let Some(kubernetes) = tree.at(&["settings", "kubernetes"]) else {
-        if !question.is_of_node_class {
+        if !input.is_of_node_class {
             missing(user_data, findings, "settings.kubernetes");
         }
         return;
     };
-    facts.configures_kubelet = true;
+    bootstrap.configures_kubelet = true;
     for fault in BOTTLEROCKET.check(kubernetes, None) {
         let path = format!("settings.kubernetes.{}", fault.path);
         let (place, shown) = (source.at(fault.line), line_text(text, fault.line));
@@ -87,9 +92,9 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         let (line, value) = kubernetes.entry(key)?;
         Some(Stated { text: value.text()?.to_owned(), place: source.at(line) })
     };
-    facts.cluster_name = stated("cluster-name");
-    facts.endpoint = stated("api-server");
-    facts.certificate_authority = stated("cluster-certificate");
+    bootstrap.cluster_name = stated("cluster-name");
+    bootstrap.endpoint = stated("api-server");
+    bootstrap.certificate_authority = stated("cluster-certificate");
     let is_standalone = kubernetes.get("standalone-mode").and_then(Tree::boolean) == Some(true);
     for key in ["cluster-name", "api-server", "cluster-certificate"] {
         if kubernetes.get(key).is_none() && !is_standalone {
@@ -114,7 +119,7 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
             findings.add(verdict, message, source.at(*line), line_text(text, *line));
         });
     }
-    facts.settings = Some(settings);
+    bootstrap.settings = Some(settings);
 }
 
 /// Tables below `settings`. Source: bottlerocket-os/bottlerocket, documentation of the settings, 1.20 and later.

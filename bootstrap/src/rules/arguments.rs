@@ -1,18 +1,18 @@
 //! The arguments of the kubelet, one by one.
 
-use crate::facts::Facts;
 use crate::finding::{Findings, Severity};
 use crate::kubelet::arguments::{ArgumentFaultKind, FlagSet, Parsed, boolean};
 use crate::kubelet::version::Minor;
 use crate::kubelet::{flags, gates, labels, taints};
+use crate::parsed::ParsedBootstrap;
 use crate::verdicts;
 
 /// Judges every argument.
-pub(crate) fn check(facts: &Facts, parsed: &Parsed, set: &FlagSet, findings: &mut Findings) {
+pub(crate) fn check(bootstrap: &ParsedBootstrap, parsed: &Parsed, set: &FlagSet, findings: &mut Findings) {
     // The kubelet exits at the first fault; hundreds of them do not help the reader.
     const MOST: usize = 300;
     for fault in parsed.faults.iter().take(MOST) {
-        let Some(argument) = facts.arguments.get(fault.index) else { continue };
+        let Some(argument) = bootstrap.arguments.get(fault.index) else { continue };
         let (place, text) = (argument.place.clone(), argument.text.as_str());
         let name = &fault.name;
         match &fault.kind {
@@ -65,7 +65,7 @@ pub(crate) fn check(facts: &Facts, parsed: &Parsed, set: &FlagSet, findings: &mu
     // Without a version, it is unknown whether the kubelet is old enough.
     if set.version.is_none() && set.of_binary.is_none() {
         for given in &parsed.given {
-            let (Some(since), Some(argument)) = (flags::removed_in(&given.name), facts.arguments.get(given.index))
+            let (Some(since), Some(argument)) = (flags::removed_in(&given.name), bootstrap.arguments.get(given.index))
             else {
                 continue;
             };
@@ -73,11 +73,11 @@ pub(crate) fn check(facts: &Facts, parsed: &Parsed, set: &FlagSet, findings: &mu
             findings.add_as(Severity::Warning, &verdicts::KA01, message, argument.place.clone(), &argument.text);
         }
     }
-    without_effect(facts, parsed, findings);
-    restricted_labels(facts, parsed, findings);
-    feature_gates(facts, parsed, set.version, findings);
+    without_effect(bootstrap, parsed, findings);
+    restricted_labels(bootstrap, parsed, findings);
+    feature_gates(bootstrap, parsed, set.version, findings);
     if let Some(given) = parsed.last("cloud-provider").filter(|given| !matches!(given.value.as_str(), "external" | ""))
-        && let Some(argument) = facts.arguments.get(given.index).filter(|argument| !argument.is_open)
+        && let Some(argument) = bootstrap.arguments.get(given.index).filter(|argument| !argument.is_open)
     {
         let message = format!("`--cloud-provider={}` is refused", given.value);
         findings.add(&verdicts::KA16, message, argument.place.clone(), &argument.text);
@@ -85,9 +85,11 @@ pub(crate) fn check(facts: &Facts, parsed: &Parsed, set: &FlagSet, findings: &mu
 }
 
 /// Reports values that the kubelet accepts and ignores.
-fn without_effect(facts: &Facts, parsed: &Parsed, findings: &mut Findings) {
+fn without_effect(bootstrap: &ParsedBootstrap, parsed: &Parsed, findings: &mut Findings) {
     for given in &parsed.given {
-        let Some(argument) = facts.arguments.get(given.index).filter(|argument| !argument.is_open) else { continue };
+        let Some(argument) = bootstrap.arguments.get(given.index).filter(|argument| !argument.is_open) else {
+            continue;
+        };
         let is_address = |text: &&str| text.trim().parse::<std::net::IpAddr>().is_ok();
         match given.name.as_str() {
             // Source: `ParseNodeIPArgument` of component-helpers: `Could not parse some node IP(s), ignoring them`.
@@ -115,13 +117,13 @@ fn without_effect(facts: &Facts, parsed: &Parsed, findings: &mut Findings) {
     }
 }
 
-fn restricted_labels(facts: &Facts, parsed: &Parsed, findings: &mut Findings) {
+fn restricted_labels(bootstrap: &ParsedBootstrap, parsed: &Parsed, findings: &mut Findings) {
     let mut refuse = |key: &str, place, text: &str| {
         let message = format!("label `{key}` may not be set by a kubelet");
         findings.add(&verdicts::KA09, message, place, text);
     };
     for given in parsed.all("node-labels") {
-        let Some(argument) = facts.arguments.get(given.index) else { continue };
+        let Some(argument) = bootstrap.arguments.get(given.index) else { continue };
         for pair in given.value.split(',') {
             let key = pair.split('=').next().unwrap_or_default().trim();
             if labels::is_restricted(key) {
@@ -129,16 +131,18 @@ fn restricted_labels(facts: &Facts, parsed: &Parsed, findings: &mut Findings) {
             }
         }
     }
-    for (key, value, place) in facts.settings.iter().flat_map(|settings| &settings.labels) {
+    for (key, value, place) in bootstrap.settings.iter().flat_map(|settings| &settings.labels) {
         if labels::is_restricted(key) {
             refuse(key, place.clone(), &format!("{key} = {value}"));
         }
     }
 }
 
-fn feature_gates(facts: &Facts, parsed: &Parsed, version: Option<Minor>, findings: &mut Findings) {
+fn feature_gates(bootstrap: &ParsedBootstrap, parsed: &Parsed, version: Option<Minor>, findings: &mut Findings) {
     for given in parsed.all("feature-gates") {
-        let Some(argument) = facts.arguments.get(given.index).filter(|argument| !argument.is_open) else { continue };
+        let Some(argument) = bootstrap.arguments.get(given.index).filter(|argument| !argument.is_open) else {
+            continue;
+        };
         for pair in given.value.split(',') {
             let Some((name, value)) = pair.split_once('=') else { continue };
             let Some(value) = boolean(value.trim()) else { continue };

@@ -1,8 +1,8 @@
 //! Identity settings of an EC2NodeClass, and access of its nodes to instance metadata.
 
 use crate::finding::Findings;
+use crate::input::ClassSettings;
 use crate::place::Source;
-use crate::question::ClassSettings;
 use crate::verdicts;
 
 /// Judges role, instance profile and metadata options.

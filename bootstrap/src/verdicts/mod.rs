@@ -71,7 +71,7 @@ impl Verdict {
     }
 }
 
-/// Returns the verdicts on documents and images, which [`crate::judge`] finds, in the order of their codes.
+/// Returns the verdicts on documents and images, which [`crate::validate`] finds, in the order of their codes.
 #[must_use]
 pub fn of_documents() -> Vec<&'static Verdict> {
     sorted(&[USER_DATA, KUBELET, NODE])

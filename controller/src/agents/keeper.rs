@@ -14,7 +14,7 @@ use super::FIELD_MANAGER;
 use super::keys::{Fault, Keys, SECRET, launch_key, make};
 use super::launch_keys::LaunchStep;
 use super::rotation::{Authorities, Rotation, Step, in_need, step};
-use crate::watch::Picture;
+use crate::watch::ClusterCache;
 
 /// Pause before a retry at the start: the API server is unreachable, or the Secret cannot be used.
 const RETRY: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ const NAMED: usize = 5;
 pub(super) struct Keeper {
     secrets: Api<Secret>,
     namespace: String,
-    picture: Picture,
+    cluster_cache: ClusterCache,
     rotation: Rotation,
     clock: fn() -> Timestamp,
 }
@@ -37,12 +37,12 @@ impl Keeper {
     pub(super) fn new(
         client: &Client,
         namespace: &str,
-        picture: Picture,
+        cluster_cache: ClusterCache,
         rotation: Rotation,
         clock: fn() -> Timestamp,
     ) -> Self {
         let secrets = Api::namespaced(client.clone(), namespace);
-        Self { secrets, namespace: namespace.to_owned(), picture, rotation, clock }
+        Self { secrets, namespace: namespace.to_owned(), cluster_cache, rotation, clock }
     }
 
     /// Waits for the keys; makes new ones if the Secret does not exist.
@@ -154,7 +154,7 @@ impl Keeper {
     /// Returns the names of NodeClaims whose nodes may trust only the previous CA.
     fn in_need(&self, held: &Authorities) -> Result<Vec<String>, Fault> {
         let signing = held.signing.fingerprint()?;
-        let cluster = self.picture.glance();
+        let cluster = self.cluster_cache.read();
         Ok(in_need(cluster.claims(), &signing).map(|claim| claim.name_any()).collect())
     }
 
@@ -229,7 +229,7 @@ mod tests {
             }
         });
         let client = Client::new(service, "default");
-        Keeper::new(&client, "karpenter", Picture::new(std::iter::empty()), Rotation::default(), || NOW)
+        Keeper::new(&client, "karpenter", ClusterCache::new(std::iter::empty()), Rotation::default(), || NOW)
     }
 
     #[tokio::test(start_paused = true)]

@@ -75,13 +75,13 @@ pub(crate) fn explain(
         Subject::Pod(name) => Ok(Explanation::Pod(Box::new(explain_pod(inputs, &plan, &mut explainer, name)?))),
         Subject::Node(name) => {
             let mut explanation = explain_node(problem, &plan, &explainer, name)?;
-            let members = roster::members(&inputs.manifests);
-            explanation.health = members.iter().find(|it| *it.name == **name).map(|it| Health::new(it, now));
+            let managed_nodes = roster::managed_nodes(&inputs.manifests);
+            explanation.health = managed_nodes.iter().find(|it| *it.name == **name).map(|it| Health::new(it, now));
             if let Some(node) = problem.nodes.iter().position(|node| &*node.name == name) {
-                let estate = inputs.managed_nodes.estate(problem);
-                explanation.managed_nodes = CustodyDocument::new(&estate, (now, choices), node, progress)?;
+                let input = inputs.managed_nodes.disruption_input(problem);
+                explanation.managed_nodes = CustodyDocument::new(&input, (now, choices), node, progress)?;
                 if if_removed {
-                    explanation.if_removed = Some(RemovalDocument::new(&estate, (now, choices), node)?);
+                    explanation.if_removed = Some(RemovalDocument::new(&input, (now, choices), node)?);
                 }
             } else if if_removed {
                 let hint = "`--if-removed` is about nodes that are there";

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use muster_api::{NodePool, annotations};
 use muster_scheduling::disrupt::Cause;
 
-use super::look::{Candidate, leavers};
+use super::observed_command::{Candidate, leavers};
 use crate::lifecycle::pause::Pause;
 
 /// Returns the reason why the candidate must not be removed for `cause`, if there is one. `planned` is the number of

@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 /// Labels: operation and result.
 type Labels = [(&'static str, String); 2];
 
-/// Counts calls, and forwards them to another witness if there is one.
+/// Counts calls, and forwards them to another observer if there is one.
 #[derive(Clone, Default)]
 pub(super) struct Calls {
     counted: Family<Labels, Counter>,

@@ -12,7 +12,7 @@ use muster_scheduling::{NewNode, Reason, Solution, solve, validate};
 use super::demand::demand;
 use super::{Bought, Decision, Kind, Order, OrderedNode, Planned, Refusal, Ticket};
 use crate::lifecycle::Readiness;
-use crate::provision::{Admissions, Claimed, Closed, Denied, Round, claim, closed, name};
+use crate::provision::{Admissions, ClaimAndNode, Closed, Denied, Round, claim, closed, name};
 
 /// Maximum number of offerings reported for a node.
 const TOLD: usize = 10;
@@ -30,7 +30,7 @@ pub(crate) fn launch(
     now: Timestamp,
 ) -> Result<Decision, Refusal> {
     let mut nodes = match ticket {
-        Some(ticket) => known(round.scene.claims, order, ticket)?,
+        Some(ticket) => known(round.view.claims, order, ticket)?,
         None => vec![OrderedNode { claim: None, uid: None, planned: None }; order.count],
     };
     let missing: Vec<&mut OrderedNode> = nodes.iter_mut().filter(|node| node.uid.is_none()).collect();
@@ -53,10 +53,10 @@ pub(crate) fn launch(
 }
 
 /// Returns the nodes of the order with the names of their NodeClaims, and the UIDs of those that exist.
-fn known(claims: &[Claimed<'_>], order: &Order, ticket: &Ticket) -> Result<Vec<OrderedNode>, Refusal> {
-    let said = |one: &Claimed<'_>, key: &str| one.claim.metadata.annotations.as_ref()?.get(key).cloned();
+fn known(claims: &[ClaimAndNode<'_>], order: &Order, ticket: &Ticket) -> Result<Vec<OrderedNode>, Refusal> {
+    let said = |one: &ClaimAndNode<'_>, key: &str| one.claim.metadata.annotations.as_ref()?.get(key).cloned();
     let Ticket { by, id } = ticket;
-    let is_its = |one: &&Claimed<'_>| {
+    let is_its = |one: &&ClaimAndNode<'_>| {
         said(one, annotations::REQUESTED_BY).as_ref() == Some(by)
             && said(one, annotations::REQUEST).as_ref() == Some(id)
     };
@@ -72,7 +72,7 @@ fn known(claims: &[Claimed<'_>], order: &Order, ticket: &Ticket) -> Result<Vec<O
             ),
         ));
     }
-    let by_name: BTreeMap<&str, &Claimed<'_>> = claims.iter().map(|one| (one.name(), one)).collect();
+    let by_name: BTreeMap<&str, &ClaimAndNode<'_>> = claims.iter().map(|one| (one.name(), one)).collect();
     let names: Vec<String> =
         (0..order.count).map(|number| name(&order.pool, ["request", by, id, &number.to_string()])).collect();
     let is_ending = |name: &&String| {
@@ -184,7 +184,7 @@ fn admitted(
     solution: &Solution,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    let mut admissions = Admissions::new(round, problem, round.scene.claims);
+    let mut admissions = Admissions::new(round, problem, round.view.claims);
     for (number, node) in solution.new_nodes.iter().enumerate() {
         let Err(denied) = admissions.admit(pool, node.price, now) else { continue };
         let so_far = format!("{number} of {} nodes may be launched now", solution.new_nodes.len());

@@ -23,7 +23,7 @@ use super::context::LeaderContext;
 use super::now;
 use super::provider::{Provider, judged};
 use super::round;
-use crate::edge::{End, Fence, Held};
+use crate::edge::{End, Fence, ObservedVersions};
 use crate::fleet::{self, Counter, Decision, Ended, Kind, Order, Refusal, Termination, Ticket};
 use crate::lifecycle::{Answers, Readiness};
 use crate::step::{Step, Write};
@@ -109,7 +109,7 @@ async fn launch<P: Provider>(
     // The next decision must see what was created, even if in part, and the caller needs the UIDs.
     round::seen(&context, &step, if written.is_ok() { round::SEEN } else { round::PERHAPS_SEEN }).await;
     written?;
-    let cluster = context.picture.glance();
+    let cluster = context.cluster_cache.read();
     for node in &mut decision.nodes {
         let claim = node.claim.as_ref().and_then(|name| cluster.claim(name));
         node.uid = claim.and_then(|claim| claim.metadata.uid.clone()).or(node.uid.take());
@@ -119,7 +119,7 @@ async fn launch<P: Provider>(
 
 async fn terminate<P: Provider>(context: &LeaderContext<P>, wanted: &Termination) -> Result<Ended, Refusal> {
     let fleet::Ending { ended, write: delete } = {
-        let cluster = context.picture.glance();
+        let cluster = context.cluster_cache.read();
         let claims: Vec<&NodeClaim> = cluster.claims().collect();
         fleet::terminate(&claims, P::CLASS, wanted)?
     };
@@ -133,7 +133,7 @@ async fn terminate<P: Provider>(context: &LeaderContext<P>, wanted: &Termination
 
 async fn write<P: Provider>(context: &LeaderContext<P>, step: &Step) -> Result<(), Refusal> {
     let again = "the same request again does what is missing, and nothing twice";
-    match context.edge.carry_out(step, &mut Held::default(), &mut Answers::default()).await {
+    match context.edge.carry_out(step, &mut ObservedVersions::default(), &mut Answers::default()).await {
         End::Done => Ok(()),
         End::Fenced => Err(Refusal::new(Kind::NotNow, format!("this replica does not lead any more: {again}"))),
         End::Failed(why) => {
@@ -158,7 +158,7 @@ fn decide<P: Provider>(
 
 /// Returns the readiness of a pool's class. For a missing pool the value is irrelevant.
 fn class_of<P: Provider>(context: &LeaderContext<P>, pool: &str) -> Readiness {
-    let cluster = context.picture.glance();
+    let cluster = context.cluster_cache.read();
     let Some(pool) = cluster.pool(pool) else { return Readiness::Missing };
     let reference = &pool.spec.template.spec.node_class_ref;
     judged(&context.provider, cluster.class(reference), reference).readiness

@@ -10,7 +10,7 @@ use crate::leaks::Item;
 use crate::snapshot;
 
 impl Ec2 {
-    /// All instances, ended ones too, in the order of launch: for [`crate::snapshot::Picture`].
+    /// All instances, ended ones too, in the order of launch: for [`crate::snapshot::Snapshot`].
     pub fn picture(&self) -> Vec<snapshot::Instance> {
         let state = self.shared.state();
         let line = |kept: &super::instances::Kept| snapshot::Instance {

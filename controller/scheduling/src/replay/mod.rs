@@ -76,7 +76,7 @@ pub fn replay(problem: &Problem, options: &Options, solution: &Solution) -> Repl
 /// [`Problem::nodes`] by position in the queue.
 ///
 /// The nodes are used as they are in the problem: no node is added, all their taints repel, and a node that is being
-/// deleted takes the pods that its taints allow. Room for a hinted pod is reserved on its node, as kube-scheduler
+/// deleted takes the pods that its taints allow. Room for a nominated pod is reserved on its node, as kube-scheduler
 /// counts nominated pods. Pods that cannot be placed on any node ([`PodSpec::refusal`](crate::model::PodSpec::refusal))
 /// get none.
 pub fn schedule(problem: &Problem, queue: &[Waiting]) -> Vec<Option<usize>> {

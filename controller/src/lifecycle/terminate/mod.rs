@@ -115,9 +115,9 @@ fn take_away(seen: &Seen<'_>, node: &Node, now: Timestamp) -> Step {
     // A Node that is not ready may have lost its instance: then there is nothing to drain.
     if !is_ready(node) {
         match instance::is_gone(seen) {
-            instance::Look::Ask(question) => return Step::act([question]),
-            instance::Look::Gone => return Step::act([finalizer]),
-            instance::Look::There => {}
+            instance::InstanceState::Ask(question) => return Step::act([question]),
+            instance::InstanceState::Gone => return Step::act([finalizer]),
+            instance::InstanceState::There => {}
         }
     }
     let change = keep_away(node).against(node);

@@ -12,11 +12,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::watch::Picture;
+use crate::watch::ClusterCache;
 
 /// State of the cluster.
 #[derive(Debug)]
-pub(super) struct ClusterMetrics(pub(super) Picture);
+pub(super) struct ClusterMetrics(pub(super) ClusterCache);
 
 /// This process, from `/proc/self`.
 #[derive(Debug)]
@@ -37,10 +37,10 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64
 
 impl Collector for ClusterMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let Self(picture) = self;
-        let synced = if picture.is_synced() { 1.0 } else { 0.0 };
+        let Self(cluster_cache) = self;
+        let synced = if cluster_cache.is_synced() { 1.0 } else { 0.0 };
         let (nodes, claims, waiting, amounts) = {
-            let cluster = picture.glance();
+            let cluster = cluster_cache.read();
             let mut amounts: BTreeMap<(&'static str, String, String), f64> = BTreeMap::new();
             for pool in cluster.pools() {
                 let name = pool.metadata.name.clone().unwrap_or_default();

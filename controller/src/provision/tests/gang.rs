@@ -121,7 +121,7 @@ fn the_node_whose_pods_are_first_in_the_queue_opens_first() {
     let turns = |cluster: &Cluster| {
         let turn = |claim: &String| {
             cluster.with_round(|round| {
-                round.plan.first_in_queue(claim, &round.scene, &Queue::default()).map(|at| at.queued)
+                round.plan.first_in_queue(claim, &round.view, &Queue::default()).map(|at| at.queued)
             })
         };
         claims.each_ref().map(turn)
