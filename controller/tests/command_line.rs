@@ -270,24 +270,23 @@ fn a_legacy_manifest_is_refused_by_name() {
 #[test]
 fn the_picture_in_the_readme_is_what_is_printed() {
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
-    let cluster_cache = readme.split("$ muster plan -f examples/shop\n").nth(1).unwrap().split("```").next().unwrap();
+    let shown = readme.split("$ muster plan -f examples/shop\n").nth(1).unwrap().split("```").next().unwrap();
     let timeless = |text: &str| -> Vec<String> {
         let lines = text.lines().map(|line| line.split(" Packed in ").next().unwrap_or_default().trim_end().to_owned());
         lines.collect()
     };
     let printed = succeeds(&["plan", "-f", shop().to_str().unwrap()], "");
-    assert_eq!(timeless(cluster_cache.trim_end()), timeless(printed.trim_end()));
+    assert_eq!(timeless(shown.trim_end()), timeless(printed.trim_end()));
 }
 
 /// Of the day only some lines are shown there, with a line of dots for what is left out.
 #[test]
 fn the_day_in_the_readme_is_what_is_played() {
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
-    let cluster_cache =
-        readme.split("$ muster simulate -f examples/shop\n").nth(1).unwrap().split("```").next().unwrap();
+    let timeline = readme.split("$ muster simulate -f examples/shop\n").nth(1).unwrap().split("```").next().unwrap();
     let played = succeeds(&["simulate", "-f", shop().to_str().unwrap()], "");
     let mut left = played.lines();
-    for line in cluster_cache.lines().filter(|line| *line != "…") {
+    for line in timeline.lines().filter(|line| *line != "…") {
         // A long line is cut in the picture.
         let shown = line.strip_suffix('…').unwrap_or(line);
         assert!(left.any(|there| there.starts_with(shown)), "`{line}` is not played, or not then:\n{played}");
