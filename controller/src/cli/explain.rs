@@ -14,7 +14,7 @@ use muster_scheduling::model::Problem;
 use serde::Serialize;
 
 use self::document::{Health, NodeExplanation, PodExplanation};
-use self::managed_nodes::{CustodyDocument, RemovalDocument};
+use self::managed_nodes::{ManagedNodeDocument, RemovalDocument};
 use super::failure::Failure;
 use super::inputs::Inputs;
 use super::output::{Format, write_document};
@@ -75,11 +75,11 @@ pub(crate) fn explain(
         Subject::Pod(name) => Ok(Explanation::Pod(Box::new(explain_pod(inputs, &plan, &mut explainer, name)?))),
         Subject::Node(name) => {
             let mut explanation = explain_node(problem, &plan, &explainer, name)?;
-            let managed_nodes = roster::managed_nodes(&inputs.manifests);
-            explanation.health = managed_nodes.iter().find(|it| *it.name == **name).map(|it| Health::new(it, now));
+            let members = roster::members(&inputs.manifests);
+            explanation.health = members.iter().find(|it| *it.name == **name).map(|it| Health::new(it, now));
             if let Some(node) = problem.nodes.iter().position(|node| &*node.name == name) {
                 let input = inputs.managed_nodes.disruption_input(problem);
-                explanation.managed_nodes = CustodyDocument::new(&input, (now, choices), node, progress)?;
+                explanation.managed_nodes = ManagedNodeDocument::new(&input, (now, choices), node, progress)?;
                 if if_removed {
                     explanation.if_removed = Some(RemovalDocument::new(&input, (now, choices), node)?);
                 }

@@ -43,15 +43,15 @@ const ASK: Duration = Duration::from_millis(250);
 /// Delay of the next reconciliation after a write if the watch reports no change.
 const LOST: Duration = Duration::from_secs(10);
 
-/// Result of one deliberation.
+/// Result of planning disruption once.
 pub(super) struct PlannedDisruption {
-    /// State to be passed to the next deliberation.
+    /// State to be passed to the next pass.
     pub(super) planner: DisruptionPlanner,
     /// Commands to begin.
     pub(super) command_starts: Vec<CommandStart>,
-    /// Time of the next deliberation if something has changed by then.
+    /// Time of the next pass if something has changed by then.
     pub(super) again: Timestamp,
-    /// Times of the next deliberation if nothing changes.
+    /// Times of the next pass if nothing changes.
     pub(super) moments: Moments,
 }
 
@@ -112,7 +112,7 @@ pub(super) async fn plan_disruption<P: Provider>(
 /// A status write of a claim, and the versions on which it is based.
 type StatusWrite = (ObservedVersions, Write);
 
-/// Writes the conditions of claims. The next deliberation retries those that have changed meanwhile.
+/// Writes the conditions of claims. The next pass retries those that have changed meanwhile.
 async fn tell<P: Provider>(context: &LeaderContext<P>, told: Vec<StatusWrite>) {
     let one = async |(mut observed, write): StatusWrite| {
         let end = context.edge.carry_out(&Step::act([write]), &mut observed, &mut Answers::default()).await;

@@ -41,7 +41,7 @@ const NOTICES: [&str; 2] =
 #[derive(Debug, Clone, Default)]
 pub struct ManagedNodes {
     /// Members of pools, by node index of the problem.
-    pub managed_nodes: Vec<Option<ManagedNode>>,
+    pub nodes: Vec<Option<ManagedNode>>,
     /// Disruption policies, by pool index of the problem.
     pub policies: Vec<Policy>,
     /// PodDisruptionBudgets.
@@ -56,8 +56,8 @@ impl ManagedNodes {
 
     /// Combines it with its problem without copying them.
     pub fn into_disruption_input(self, problem: Problem) -> DisruptionInput {
-        let Self { managed_nodes, policies, pod_budgets } = self;
-        DisruptionInput { problem, managed_nodes, policies, pod_budgets }
+        let Self { nodes, policies, pod_budgets } = self;
+        DisruptionInput { problem, managed_nodes: nodes, policies, pod_budgets }
     }
 }
 
@@ -199,7 +199,7 @@ pub(super) fn managed_nodes(
     managed_nodes.resize(problem.nodes.len(), None);
     let policy = |pool: &str| manifest_of.get(pool).map(|manifest| policy(manifest, warnings)).unwrap_or_default();
     let policies = problem.pools.iter().map(|pool| &*pool.name).map(policy).collect();
-    ManagedNodes { managed_nodes, policies, pod_budgets: guards.budgets }
+    ManagedNodes { nodes: managed_nodes, policies, pod_budgets: guards.budgets }
 }
 
 /// Returns the share of the node that the pods and daemons it was launched for request.

@@ -13,7 +13,7 @@ use super::super::progress::Progress;
 /// Current disruption decision about a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CustodyDocument {
+pub(super) struct ManagedNodeDocument {
     /// Reason why it stays or goes.
     pub(super) reason: &'static str,
     pub(super) since: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct RemovalDocument {
     pub(super) savings: f64,
 }
 
-impl CustodyDocument {
+impl ManagedNodeDocument {
     /// Builds the document of the node with this index; `None` if it is not managed, or is being deleted.
     pub(super) fn new(
         input: &DisruptionInput,

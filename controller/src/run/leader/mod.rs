@@ -91,7 +91,7 @@ struct Leader<P> {
     commands: WorkQueue<disruption::Item>,
     pass_schedule: PassSchedule,
     planner: DisruptionPlanner,
-    is_deliberating: bool,
+    is_planning_disruption: bool,
     /// True while commands are being begun. They are not reconciled until that is done, because an incomplete command
     /// would be repaired.
     is_opening: bool,
@@ -130,7 +130,7 @@ pub(super) async fn lead<P: Provider>(
         // A new leader has not computed nominations yet: a node that waits for its pods would seem empty.
         pass_schedule: PassSchedule::from(after(begun, timing.every)),
         planner: DisruptionPlanner::at(timing),
-        is_deliberating: false,
+        is_planning_disruption: false,
         is_opening: false,
         work_queue: WorkQueue::default(),
         window: Window::default(),
@@ -190,7 +190,7 @@ impl<P: Provider> Leader<P> {
             }
             Done::PlannedDisruption(decided) => {
                 let disruption::PlannedDisruption { planner, command_starts, again, moments } = *decided;
-                self.is_deliberating = false;
+                self.is_planning_disruption = false;
                 self.planner = planner;
                 let is_open = self.planner.is_open();
                 self.pass_schedule.answer(again, is_open, moments, now);
@@ -268,7 +268,7 @@ impl<P: Provider> Leader<P> {
     /// Schedules the claims whose Nodes have been released, each at the time at which its node opens.
     fn open_gates(&mut self) {
         let context = Arc::clone(&self.context);
-        for (claim, moment) in context.leader_state().gates.command_starts() {
+        for (claim, moment) in context.leader_state().gates.openings() {
             self.work_queue.want(Item::Claim(claim.clone()), moment);
         }
     }
@@ -292,7 +292,7 @@ impl<P: Provider> Leader<P> {
     /// Returns true if disruption may be decided now: pending pods take precedence, and decided commands are begun
     /// before the next decision. `turns` selects among the waiting decisions.
     const fn can_plan_disruption(&self) -> bool {
-        !self.is_deliberating && !self.is_opening && !self.is_planning
+        !self.is_planning_disruption && !self.is_opening && !self.is_planning
     }
 
     /// Starts all tasks that are due.
@@ -376,7 +376,7 @@ impl<P: Provider> Leader<P> {
     /// Starts a decision about disruption.
     fn plan_disruption(&mut self) {
         self.pass_schedule.ask(now());
-        self.is_deliberating = true;
+        self.is_planning_disruption = true;
         let (context, planner) = (Arc::clone(&self.context), self.planner.clone());
         self.tasks.spawn(async move {
             Done::PlannedDisruption(Box::new(disruption::plan_disruption(context, planner).await))

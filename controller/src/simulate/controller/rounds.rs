@@ -71,7 +71,7 @@ impl Controller {
         };
         let managed = nodes
             .iter()
-            .zip(&managed_nodes.managed_nodes)
+            .zip(&managed_nodes.nodes)
             .filter_map(|(node, managed_node)| Some((node, managed_node.as_ref()?)));
         let moves = managed
             .filter(|(node, _)| is_paid(node))
