@@ -4,6 +4,7 @@ mod document;
 mod managed_nodes;
 mod text;
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use jiff::Timestamp;
@@ -99,6 +100,7 @@ fn explain_pod(
     name: &str,
 ) -> Result<PodExplanation, Failure> {
     let problem = &inputs.problem;
+    let name = &*full_name(problem, name)?;
     if let Some(pod) = problem.pods.iter().position(|pod| &*pod.name == name) {
         let explanation = match explainer.placed(pod) {
             Some(placement) => PodExplanation::placed(problem, plan, name, &placement),
@@ -110,11 +112,41 @@ fn explain_pod(
     if let Some(node) = bound {
         return Ok(PodExplanation::bound(name, &node.name));
     }
-    let pending = problem.pods.iter().map(|pod| &*pod.name);
-    let known = pending.chain(problem.nodes.iter().flat_map(|node| node.bound.iter().map(|pod| &*pod.name)));
     let remark =
         "pods with scheduling gates, finished and deleted pods, and those of a DaemonSet do not count as pending";
-    Err(not_found("pod", name, known, remark))
+    Err(not_found("pod", name, pod_names(problem), remark))
+}
+
+/// Returns the names of all pods of the input, `namespace/name`.
+fn pod_names(problem: &Problem) -> impl Iterator<Item = &str> {
+    let bound = problem.nodes.iter().flat_map(|node| node.bound.iter().map(|pod| &*pod.name));
+    problem.pods.iter().map(|pod| &*pod.name).chain(bound)
+}
+
+/// Returns `name` with its namespace. A name alone is that of a pod in the namespace `default`, or else of the only
+/// pod of this name.
+fn full_name<'n>(problem: &'n Problem, name: &'n str) -> Result<Cow<'n, str>, Failure> {
+    if name.contains('/') {
+        return Ok(Cow::Borrowed(name));
+    }
+    let in_default = format!("default/{name}");
+    if pod_names(problem).any(|known| known == in_default) {
+        return Ok(Cow::Owned(in_default));
+    }
+    let same: Vec<&str> =
+        pod_names(problem).filter(|known| known.split_once('/').is_some_and(|(_, known)| known == name)).collect();
+    match same.as_slice() {
+        [] => Ok(Cow::Owned(in_default)),
+        [only] => Ok(Cow::Borrowed(only)),
+        several => {
+            let names: Vec<String> = several.iter().take(SIMILAR).map(|other| format!("`{other}`")).collect();
+            Err(Failure::Usage(format!(
+                "{} namespaces have a pod `{name}`\n\nhint: write the namespace too, such as {}",
+                several.len(),
+                names.join(", ")
+            )))
+        }
+    }
 }
 
 fn explain_node(

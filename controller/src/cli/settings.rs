@@ -167,7 +167,7 @@ pub(crate) struct Packing {
 /// Object to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// A pod: `namespace/name`.
+    /// A pod: `namespace/name`, or its name alone.
     Pod(String),
     /// A node, by name.
     Node(String),
@@ -205,8 +205,7 @@ impl ExplainSettings {
             ));
         }
         let subject = match kind {
-            SubjectKind::Pod if name.contains('/') => Subject::Pod(name),
-            SubjectKind::Pod => Subject::Pod(format!("default/{name}")),
+            SubjectKind::Pod => Subject::Pod(name),
             SubjectKind::Node => Subject::Node(name),
         };
         Ok(Self {
