@@ -215,7 +215,9 @@ fn strict_turns_a_pending_pod_into_a_no() {
     assert_eq!(plan["unschedulable"][0]["pod"], "default/huge");
     assert_eq!(plan["unschedulable"][0]["reason"], "Resources");
     assert_eq!(plan["unschedulable"][0]["nodePools"][0]["nodePool"], "general");
-    assert_eq!(String::from_utf8(strict.stderr).unwrap(), "error: 1 pod cannot be scheduled\n");
+    let stderr = String::from_utf8(strict.stderr).unwrap();
+    assert!(stderr.starts_with("warning: NodePool `general` refers to EC2NodeClass `"), "{stderr}");
+    assert!(stderr.ends_with("\nerror: 1 pod cannot be scheduled\n"), "{stderr}");
 }
 
 #[test]

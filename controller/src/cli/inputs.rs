@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use muster_scheduling::model::Problem;
 
 use super::failure::Failure;
+use super::input_warnings;
 use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::{ClusterSource, Packing, Sources};
@@ -53,8 +54,9 @@ pub(crate) fn read(
     };
     progress.stage("putting the cluster together");
     let settings = Settings { gates: *gates, default_spread };
-    let Snapshot { problem, managed_nodes, remarks, warnings } =
+    let Snapshot { problem, managed_nodes, remarks, mut warnings } =
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
+    warnings.append(&mut input_warnings::warnings(&manifests, &problem, &catalogue));
     progress.clear();
     report(&manifests, &warnings, palette);
     Ok(Inputs { problem, manifests, managed_nodes, remarks, price_source: catalogue.price_source() })

@@ -8,7 +8,9 @@ use super::likeness::{self, Misspelling};
 use super::topology::{self, Place, Rules};
 use super::{placement, types, wording};
 use crate::labels;
-use crate::model::{Conflict, NodePool, Operator, PodSpec, PoolState, Requirement, Requirements, Taint};
+use crate::model::{
+    Conflict, InstanceType, NodePool, Offering, Operator, PodSpec, PoolState, Requirement, Requirements, Taint,
+};
 use crate::solution::Reason;
 
 /// Returns the types that a new node of `pool` with a pod of `spec` can be, or the constraint that fails. Of several
@@ -68,6 +70,13 @@ fn launches(census: &Census<'_>, index: usize) -> Result<(), Finding> {
 fn sells_nothing(census: &Census<'_>, pool: &NodePool) -> Finding {
     let message = "nodepool requirements filtered out all available instance types".to_owned();
     let types = census.problem.catalogues.get(pool.catalogue).into_iter().flat_map(|types| types.iter());
+    // Types without offerings have neither zones nor capacity types, but these requirements are not the cause.
+    let is_sold = |it: &InstanceType| it.offerings.iter().any(Offering::launchable);
+    if types.clone().next().is_some() && !types.clone().any(is_sold) {
+        let message = format!("{message}, none of them is offered in the zones of its node class");
+        let hint = "let the node class have subnets in zones of the region in use, or plan for another region";
+        return Finding::new(Stage::Pool, Reason::NoNodePool, message).hint(hint.to_owned());
+    }
     let met = |key: &Arc<str>, wanted: &Requirement| {
         types.clone().any(|it| it.requirements.get(key).is_none_or(|there| there.meets(wanted)))
     };
