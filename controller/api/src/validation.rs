@@ -6,6 +6,7 @@
 //!
 //! Rules that compare an object with its previous version (`oldSelf`) are skipped: a manifest alone does not have one.
 
+mod advice;
 mod metadata;
 mod names;
 mod path;

@@ -15,6 +15,7 @@ use super::{ErrorKind, FieldError, names};
 use crate::capacitybuffer::CapacityBuffer;
 use crate::kwoknodeclass::KwokNodeClass;
 use crate::labels;
+use crate::likeness::nearest_of;
 use crate::nodeclaim::NodeClaim;
 use crate::nodeclass::Ec2NodeClass;
 use crate::nodeoverlay::NodeOverlay;
@@ -194,7 +195,16 @@ fn known_values(key: &str, requirement: &Requirement, path: &Path, errors: &mut 
     let possible = requirement.values.iter().filter(|value| known.contains(&value.as_str())).count();
     let needed = requirement.min_values.and_then(|count| usize::try_from(count).ok()).unwrap_or(1).max(1);
     if possible < needed {
-        let message = format!("`{key}` needs {needed} of the values that it can have: `{}`", known.join("`, `"));
+        let wrong = requirement.values.iter().find(|value| !known.contains(&value.as_str()));
+        let known_list = known.join("`, `");
+        let message = match wrong {
+            Some(wrong) => {
+                let nearest = nearest_of(known.iter().copied(), wrong);
+                let meant = nearest.map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
+                format!("`{key}` has the unknown value `{wrong}`; known values are `{known_list}`{meant}")
+            }
+            None => format!("`{key}` needs {needed} of its known values, which are `{known_list}`"),
+        };
         Check::report(path, errors, message);
     }
 }
