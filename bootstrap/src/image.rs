@@ -33,7 +33,7 @@ pub static LINUX: Places = Places {
         ("/var/lib/kubelet/kubeconfig", "the credentials of another node"),
         ("/var/lib/kubelet/pki/kubelet-client-current.pem", "the client certificate of another node"),
         ("/var/lib/kubelet/pki/kubelet-server-current.pem", "the serving certificate of another node"),
-        ("/var/lib/cloud/instance", "cloud-init takes the boot for a second one, and runs nothing that is run once"),
+        ("/var/lib/cloud/instance", "cloud-init treats the boot as a second one, and does not run what runs only once"),
         ("/run/nodeadm/init", "nodeadm has run"),
         (CPU_STATE, "the kubelet exits if its policy is another one now"),
         (MEMORY_STATE, "the kubelet exits if its policy is another one now"),

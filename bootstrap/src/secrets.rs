@@ -264,7 +264,7 @@ mod tests {
             ("token = S3cretzz", "token [hidden]"),
             ("no value `token : S3cretzz`", "no value `token [hidden]"),
             ("nodeadm init --secret S3cretzz --bearer S3cretzz", "nodeadm init --secret [hidden]"),
-            ("`--token hunter2pw` is no flag", "`--token [hidden]"),
+            ("`--token hunter2pw` is not a flag", "`--token [hidden]"),
             ("curl -u admin:hunter2 https://x", "curl -u admin:[hidden] https://x"),
             ("curl --user=admin:hunter2 https://x", "curl --user=admin:[hidden] https://x"),
             ("pat: hunter2", "pat:[hidden]"),

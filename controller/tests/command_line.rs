@@ -349,13 +349,13 @@ fn a_decision_names_each_managed_node_once_and_is_the_same_twice() {
 fn a_moment_must_be_one_and_only_nodes_can_be_gone() {
     let message = fails(2, &["disrupt", "-f", "-", "--now", "yesterday"], POOL);
     insta::assert_snapshot!(message, @r"
-    error: `--now`: `yesterday` is not a moment
+    error: `--now`: `yesterday` is not a time
 
     hint: write it in RFC 3339 with its zone, such as `2026-11-21T09:30:00Z`
     ");
     let message = fails(2, &["explain", "pod", "web-0", "-f", "-", "--if-removed"], POOL);
     insta::assert_snapshot!(message, @r"
-    error: `--if-removed` is about nodes, and a pod is asked about
+    error: `--if-removed` applies to nodes, not to pods
 
     hint: name the node: `muster explain node NAME --if-removed`
     ");
@@ -364,6 +364,6 @@ fn a_moment_must_be_one_and_only_nodes_can_be_gone() {
     insta::assert_snapshot!(message, @r"
     error: node `general-0` would only be launched
 
-    hint: `--if-removed` is about nodes that are there
+    hint: `--if-removed` applies to existing nodes only
     ");
 }

@@ -210,7 +210,7 @@ fn refused(options: &BTreeMap<&str, &ShellWord>, part: &Part, findings: &mut Fin
     let family = text("--ip-family").map(str::to_lowercase);
     let family = family.as_deref();
     if let Some(family) = family.filter(|it| !matches!(*it, "ipv4" | "ipv6" | "")) {
-        let message = format!("`{family}` is no family of IP addresses");
+        let message = format!("`{family}` is not an IP address family");
         refuse("--ip-family", message, "write `ipv4` or `ipv6`");
     }
     // If one of the two is missing, bootstrap.sh reads the network from the EKS API.

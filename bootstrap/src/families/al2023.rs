@@ -56,7 +56,7 @@ pub(crate) fn read(
     }
     for part in &mistyped {
         let named = if part.media_type.is_empty() { "none".to_owned() } else { format!("`{}`", part.media_type) };
-        let message = format!("nodeadm passes over part {}: its media type is {named}", part.number);
+        let message = format!("nodeadm skips part {}: its media type is {named}", part.number);
         let fix = "give the part that holds the NodeConfig `Content-Type: application/node.eks.aws`";
         findings.add_with_fix(&verdicts::UD03, message, fix, part.source.at(1), line_text(&part.text, 1));
     }
@@ -182,7 +182,7 @@ fn field(fault: &FieldFault, part: &Part, merged: &mut Merged, findings: &mut Fi
             findings.add_as(Severity::Warning, &verdicts::UD06, message, place, shown);
         }
         FieldFaultKind::Twice => {
-            let message = format!("field `{path}` stands twice; the last one counts");
+            let message = format!("field `{path}` occurs twice; the last one counts");
             findings.add_as(Severity::Warning, &verdicts::UD06, message, place, shown);
         }
     }

@@ -41,7 +41,7 @@ pub(crate) fn read(
         findings.add_as(severity, &verdicts::UD06, message, source.at(*line), line_text(text, *line));
     }
     for (key, line, _) in tree.entries().iter().filter(|(key, ..)| key != "settings") {
-        let message = format!("Bottlerocket takes settings below `settings` only; `{key}` is none");
+        let message = format!("Bottlerocket only takes settings below `settings`, not `{key}`");
         findings.add(&verdicts::UD06, message, source.at(*line), line_text(text, *line));
     }
     types(&tree, &mut |path, wanted, found, line| {
@@ -109,7 +109,7 @@ pub(crate) fn read(
     for (key, line, value) in kubernetes.get("node-labels").map(Tree::entries).unwrap_or_default() {
         let Some(value) = value.text() else { continue };
         if !is_label_value(value) {
-            let message = format!("label `{key}` has a value that is none");
+            let message = format!("label `{key}` has an invalid value");
             findings.add(&verdicts::KA06, message, source.at(*line), line_text(text, *line));
         }
         settings.labels.push((key.clone(), value.to_owned(), source.at(*line)));

@@ -85,7 +85,7 @@ fn script(user_data: &UserData, findings: &mut Findings) -> Option<(String, Sour
     let script = text.get(start..closing.unwrap_or(text.len())).unwrap_or_default();
     if let Some(second) = lower.get(start..).and_then(|rest| rest.find("<powershell>")).map(|at| start + at) {
         let line = line_of(text, second);
-        let message = "a second `<powershell>` stands inside the first or after it";
+        let message = "there is a second `<powershell>` inside or after the first one";
         findings.add(&verdicts::WN11, message, source.at(line), line_text(text, line));
     }
     Some((script.to_owned(), Source { first_line: line_of(text, start), ..source }))

@@ -17,10 +17,10 @@ pub(crate) fn check(bootstrap: &ParsedBootstrap, parsed: &Parsed, set: &FlagSet,
         let name = &fault.name;
         match &fault.kind {
             ArgumentFaultKind::Gone { since, instead } => {
-                let message = format!("flag `--{name}` is gone since {since}");
+                let message = format!("flag `--{name}` was removed in {since}");
                 match instead.filter(|instead| !instead.starts_with("nothing")) {
                     Some(instead) => {
-                        let fix = format!("remove the flag; in its place there is {instead}");
+                        let fix = format!("replace the flag by {instead}");
                         findings.add_with_fix(&verdicts::KA01, message, &fix, place, text);
                     }
                     None => findings.add(&verdicts::KA01, message, place, text),
@@ -33,7 +33,7 @@ pub(crate) fn check(bootstrap: &ParsedBootstrap, parsed: &Parsed, set: &FlagSet,
             }
             ArgumentFaultKind::NotYet { since } => {
                 let fix = format!("remove the flag, or use a kubelet of {since} or later");
-                let message = format!("flag `--{name}` comes with {since}");
+                let message = format!("flag `--{name}` is available from {since}");
                 findings.add_with_fix(&verdicts::KA02, message, &fix, place, text);
             }
             ArgumentFaultKind::NotInBinary => {
@@ -45,7 +45,7 @@ pub(crate) fn check(bootstrap: &ParsedBootstrap, parsed: &Parsed, set: &FlagSet,
             }
             ArgumentFaultKind::Positional if argument.is_open => {}
             ArgumentFaultKind::Positional => {
-                findings.add(&verdicts::KA04, format!("`{text}` is no flag"), place, text);
+                findings.add(&verdicts::KA04, format!("`{text}` is not a flag"), place, text);
             }
             ArgumentFaultKind::NoValue => {
                 findings.add(&verdicts::KA33, format!("flag `--{name}` needs a value"), place, text);
@@ -58,7 +58,7 @@ pub(crate) fn check(bootstrap: &ParsedBootstrap, parsed: &Parsed, set: &FlagSet,
             }
             ArgumentFaultKind::Label(label) => {
                 let reason = labels::length_fault(label).map(|reason| format!(": {reason}")).unwrap_or_default();
-                findings.add(&verdicts::KA06, format!("`{label}` is no label{reason}"), place, text);
+                findings.add(&verdicts::KA06, format!("`{label}` is not a valid label{reason}"), place, text);
             }
         }
     }
@@ -69,7 +69,7 @@ pub(crate) fn check(bootstrap: &ParsedBootstrap, parsed: &Parsed, set: &FlagSet,
             else {
                 continue;
             };
-            let message = format!("flag `--{}` is gone since {since}", given.name);
+            let message = format!("flag `--{}` was removed in {since}", given.name);
             findings.add_as(Severity::Warning, &verdicts::KA01, message, argument.place.clone(), &argument.text);
         }
     }
@@ -97,7 +97,7 @@ fn without_effect(bootstrap: &ParsedBootstrap, parsed: &Parsed, findings: &mut F
                 let Some(bad) = given.value.split(',').find(|it| !it.trim().is_empty() && !is_address(it)) else {
                     continue;
                 };
-                let message = format!("`{bad}` is no IP address, so the kubelet passes over it");
+                let message = format!("`{bad}` is not an IP address, so the kubelet ignores it");
                 let fix = "write the address of the node, or remove the flag";
                 let place = argument.place.clone();
                 findings.add_with_fix_as(Severity::Warning, &verdicts::KA33, message, fix, place, &argument.text);
@@ -107,7 +107,7 @@ fn without_effect(bootstrap: &ParsedBootstrap, parsed: &Parsed, findings: &mut F
                 if taints::flag_value(&given.value).is_err() {
                     continue;
                 }
-                let message = format!("`{taint}` is the form that removes a taint, and sets none");
+                let message = format!("`{taint}` has the form that removes a taint, so it sets none");
                 let fix = "write the taint without the last `-`, or remove it";
                 let place = argument.place.clone();
                 findings.add_with_fix_as(Severity::Warning, &verdicts::KA03, message, fix, place, &argument.text);
@@ -160,8 +160,8 @@ pub(crate) fn gate_message(name: &str, fault: gates::GateFault) -> String {
             let meant = gates::nearest(name).map(|it| format!("; did you mean `{it}`?")).unwrap_or_default();
             format!("no kubelet has feature gate `{name}`{meant}")
         }
-        gates::GateFault::Gone { since } => format!("feature gate `{name}` is gone since {since}"),
-        gates::GateFault::NotYet { since } => format!("feature gate `{name}` comes with {since}"),
+        gates::GateFault::Gone { since } => format!("feature gate `{name}` was removed in {since}"),
+        gates::GateFault::NotYet { since } => format!("feature gate `{name}` is available from {since}"),
         gates::GateFault::Locked { to } => format!("feature gate `{name}` is locked to {to}"),
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn check(class: &ClassSettings, findings: &mut Findings) {
         findings.add_with_fix(&verdicts::AU02, message, &fix, place(), format!("{field}: {value}"));
     }
     if class.has_no_metadata {
-        let message = "nodes of this class cannot ask for their metadata";
+        let message = "nodes of this class cannot read instance metadata";
         findings.add(&verdicts::ID02, message, place(), "spec.metadataOptions.httpEndpoint: disabled");
     }
     if let Some(limit) = class.hop_limit.filter(|limit| *limit < 2) {

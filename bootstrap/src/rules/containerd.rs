@@ -29,7 +29,7 @@ pub(crate) fn check(config: &Tree, part: &Part, bootstrap: &mut ParsedBootstrap,
     }
     for (name, inner, _) in tree.get("plugins").map(Tree::entries).unwrap_or_default() {
         if !name.starts_with("io.containerd.") {
-            let message = format!("plugin `{name}` is named in the way of version 1");
+            let message = format!("plugin `{name}` is named as in version 1");
             findings.add(&verdicts::CR01, message, place.clone(), line_text(text, *inner));
         }
     }

@@ -12,7 +12,7 @@ pub(crate) fn expression(bootstrap: &ParsedBootstrap, instance_type: Option<&str
     let known = instance_type.and_then(Figures::of);
     let Some(figures) = known.or_else(|| Figures::of("m5.large")) else { return };
     if let Err(fault) = evaluate(&stated.text, figures) {
-        let message = format!("nodeadm passes over `maxPodsExpression`: {fault}");
+        let message = format!("nodeadm ignores `maxPodsExpression`: {fault}");
         let fix = "write a CEL expression of `default_enis`, `ips_per_eni` and `max_pods`, such as `max_pods - 5`";
         findings.add_with_fix(&verdicts::KA30, message, fix, stated.place.clone(), &stated.text);
     }

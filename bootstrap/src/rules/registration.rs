@@ -139,7 +139,7 @@ fn configured_taints(
         if let Err(fault) = taint.check() {
             findings.add(&verdicts::KA03, fault.to_string(), place, shown());
         } else if is_second {
-            let message = format!("a taint of key `{}` and effect {} stands twice", taint.key, taint.effect);
+            let message = format!("a taint of key `{}` and effect {} occurs twice", taint.key, taint.effect);
             let fix = "keep one taint of each key and effect: the API server refuses a Node with two";
             findings.add_with_fix(&verdicts::KA03, message, fix, place, shown());
         }
@@ -200,7 +200,7 @@ pub(crate) fn name(bootstrap: &ParsedBootstrap, parsed: &Parsed, findings: &mut 
     // The kubelet trims the name and converts it to lower case.
     let name = stated.text.trim().to_lowercase();
     if !is_dns_name(&name) {
-        findings.add(&verdicts::AU08, format!("`{name}` is no name of a Node"), stated.place, &stated.text);
+        findings.add(&verdicts::AU08, format!("`{name}` is not a valid name for a Node"), stated.place, &stated.text);
     } else if !bootstrap.is_of_one_machine {
         // The environment file of one machine names that machine; user data is shared by many machines.
         findings.add(&verdicts::AU05, format!("every node would be named `{name}`"), stated.place, &stated.text);

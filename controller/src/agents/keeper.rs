@@ -65,7 +65,7 @@ impl Keeper {
             let seen = match self.ask().await {
                 Ok(seen) => seen,
                 Err(fault) => {
-                    self.tell("agents are served with the keys of before", &fault, &mut told);
+                    self.tell("agents are served with the previous keys", &fault, &mut told);
                     continue;
                 }
             };
@@ -136,7 +136,7 @@ impl Keeper {
         };
         let written = self.write(&keys.launched_by(&after, step == LaunchStep::Replace)).await?;
         if written.is_some() && step == LaunchStep::Replace {
-            tracing::info!(namespace, "the secrets of launch templates are made by another key from now on");
+            tracing::info!(namespace, "launch secrets are derived from a new key from now on");
         }
         Ok(written)
     }
@@ -162,12 +162,20 @@ impl Keeper {
         let namespace = self.namespace.as_str();
         match step {
             Step::Wait => {}
-            Step::Introduce => tracing::info!(namespace, "agents are told of another authority, which will sign soon"),
+            Step::Introduce => {
+                tracing::info!(namespace, "a new certificate authority is announced to agents, and will sign soon")
+            }
             Step::Replace => {
-                tracing::info!(namespace, "another authority signs for agents; the one before still counts")
+                tracing::info!(
+                    namespace,
+                    "a new certificate authority signs for agents; the previous one is still trusted"
+                )
             }
             Step::Retire if in_need.is_empty() => {
-                tracing::info!(namespace, "the authority before this one is forgotten: every agent knows this one");
+                tracing::info!(
+                    namespace,
+                    "the previous certificate authority is removed: every agent knows the new one"
+                );
             }
             Step::Retire => {
                 let claims = in_need.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -176,7 +184,7 @@ impl Keeper {
                     namespace,
                     count,
                     claims,
-                    "the authority before this one is forgotten, and nodes that know no other are silent from now on"
+                    "the previous certificate authority is removed; agents that know no other cannot connect any more"
                 );
             }
         }

@@ -146,7 +146,7 @@ impl OperatorService {
     }
 
     async fn verdicts(&self, name: Option<String>) -> Result<Struct, Unanswered> {
-        let later = || Unanswered::NotNow("the API server does not say what is kept: try again".to_owned());
+        let later = || Unanswered::NotNow("the API server did not return the records: try again".to_owned());
         // A record may be older than its Node, and name only the NodeClaim.
         let uid = name.as_deref().and_then(|name| self.claim_of(name));
         let bundle_of = |record: &Record| {
@@ -154,7 +154,7 @@ impl OperatorService {
         };
         let maps = timeout(PATIENCE, self.records.all(bundle_of)).await.map_err(|_| later())?;
         let maps = maps.map_err(|error| {
-            tracing::warn!(%error, "what is kept of nodes cannot be read");
+            tracing::warn!(%error, "the records of nodes cannot be read");
             later()
         })?;
         let cluster_cache = self.cluster_cache.clone();

@@ -55,7 +55,7 @@ impl Roster {
             // Connections need this thread.
             match tokio::task::spawn_blocking(move || look(&cluster_cache, before.as_deref())).await {
                 Ok(rows) => drop(self.rows.send_replace(Some(Arc::new(rows)))),
-                Err(error) => tracing::error!(%error, "it cannot be said who is there"),
+                Err(error) => tracing::error!(%error, "the rows of nodes cannot be computed"),
             }
             sleep(SPACING).await;
             tokio::select! {

@@ -162,8 +162,8 @@ async fn both(options: Options, agents: TcpListener, plaintext: TcpListener, pla
     let (cluster_cache, fence) = (place.cluster_cache.clone(), place.fence.clone());
     tokio::select! {
         ended = muster_gateway::health::serve(plaintext, statuses.clone(), std::future::pending()) => match ended {
-            Ok(()) => "health is served no more".to_owned(),
-            Err(error) => format!("health is served no more: {error}"),
+            Ok(()) => "the health port has stopped".to_owned(),
+            Err(error) => format!("the health port has stopped: {error}"),
         },
         why = serve(options, agents, place, (serves_tx, statuses.clone())) => why,
         never = health::keep(&cluster_cache, &fence, serves, &statuses_tx) => match never {},
@@ -228,8 +228,8 @@ async fn serve(
     });
     tokio::select! {
         ended = muster_gateway::serve(gateway, listener, std::future::pending()) => match ended {
-            Ok(()) => "agents are served no more".to_owned(),
-            Err(error) => format!("agents are served no more: {error}"),
+            Ok(()) => "the port for agents has stopped".to_owned(),
+            Err(error) => format!("the port for agents has stopped: {error}"),
         },
         never = keep => match never {},
         never = rows.keep() => match never {},
@@ -245,7 +245,7 @@ async fn cluster_identity(cloud: &dyn Vouch) -> ClusterIdentity {
             Ok(cluster_identity) => return cluster_identity,
             Err(error) => {
                 if !std::mem::replace(&mut was_told, true) {
-                    tracing::error!(%error, "agents cannot be served yet: it is not known which account this is");
+                    tracing::error!(%error, "agents cannot be served yet: the AWS account is not known");
                 }
                 sleep(RETRY).await;
             }

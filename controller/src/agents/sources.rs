@@ -194,7 +194,7 @@ impl Live {
             let Some(again) = look(&fresh) else { return Ok(false) };
             change = again;
         }
-        Err(Unavailable("the NodeClaim changes all the time".to_owned()))
+        Err(Unavailable("the NodeClaim keeps changing".to_owned()))
     }
 }
 
@@ -266,13 +266,13 @@ impl Sources for Live {
                 Err(Lost::Race) => {}
             }
         }
-        Err(Unavailable("the NodeClaim changes all the time".to_owned()))
+        Err(Unavailable("the NodeClaim keeps changing".to_owned()))
     }
 
     async fn keep(&self, node: &NodeIdentity, report: Report) -> Result<(), Unavailable> {
         let now = (self.clock)();
         if let Some(code) = &report.verdict {
-            tracing::warn!(instance = node.instance, code, "a node says that it cannot become one");
+            tracing::warn!(instance = node.instance, code, "an agent reports that its node cannot join");
         }
         let booted = Mutex::new(None);
         let wanted = |claim: &NodeClaim| {
@@ -314,7 +314,7 @@ impl Sources for Live {
             tracing::warn!(
                 %error,
                 instance = node.instance,
-                "that a node is connected, and whom it believes, cannot be written down"
+                "the connection of an agent cannot be recorded"
             );
         }
     }
@@ -338,11 +338,11 @@ impl Sources for Live {
             tracing::warn!(
                 instance = node.instance,
                 notice = notice.text,
-                "a node says that its instance is taken back"
+                "an agent reports the interruption of its instance"
             );
         }
         if let Err(error) = self.have_said(&node.instance, interrupted).await {
-            tracing::warn!(%error, instance = node.instance, "an interruption cannot be written down");
+            tracing::warn!(%error, instance = node.instance, "an interruption cannot be recorded");
         }
     }
 

@@ -85,7 +85,7 @@ pub(crate) fn explain(
                     explanation.if_removed = Some(RemovalDocument::new(&input, (now, choices), node)?);
                 }
             } else if if_removed {
-                let hint = "`--if-removed` is about nodes that are there";
+                let hint = "`--if-removed` applies to existing nodes only";
                 return Err(Failure::Usage(format!("node `{name}` would only be launched\n\nhint: {hint}")));
             }
             Ok(Explanation::Node(Box::new(explanation)))

@@ -52,7 +52,7 @@ pub(crate) fn read(
         Some(file) => manifest::read_scheduler_config(file)?,
         None => DefaultSpread::default(),
     };
-    progress.stage("putting the cluster together");
+    progress.stage("assembling the snapshot");
     let settings = Settings { gates: *gates, default_spread };
     let Snapshot { problem, managed_nodes, remarks, mut warnings } =
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
@@ -109,7 +109,7 @@ pub(crate) fn read_cluster_with_records(
 ) -> Result<(Manifests, Vec<ConfigMap>), Failure> {
     let ClusterSource { context } = cluster;
     let manifests = read_some(Some(cluster), Scope::Nodes, &[], progress)?;
-    progress.stage("reading what is kept of nodes");
+    progress.stage("reading the records of nodes");
     let maps = runtime()?.block_on(watch::read_records(context.as_deref(), namespace))?;
     Ok((manifests, maps))
 }

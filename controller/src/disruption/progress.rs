@@ -107,7 +107,7 @@ fn dropped_out(observed: &ObservedCommand<'_>, staying: &[(&Candidate<'_>, Mark)
     let mut writes = Vec::new();
     for ((candidate, _), objection) in staying.iter().zip(&objections) {
         if let Some(why) = objection {
-            writes.push(told(candidate, events::DISRUPTION_TAKEN_BACK, &format!("it stays: {why}")));
+            writes.push(told(candidate, events::DISRUPTION_TAKEN_BACK, &format!("the node is kept: {why}")));
             writes.extend(unmark(candidate));
         }
     }
@@ -121,7 +121,7 @@ fn outcome(observed: &ObservedCommand<'_>, mark: &Mark, now: Timestamp) -> Progr
         if let Some(one) = there(&wanted).filter(|one| is_leaving(one.claim)) {
             let launched = condition(one.claim, nodeclaim::LAUNCHED).filter(|one| !one.message.is_empty());
             let why = launched.map_or_else(String::new, |one| format!(" ({})", one.message));
-            return Progress::Failed(format!("replacement `{wanted}` was given up{why}"));
+            return Progress::Failed(format!("replacement `{wanted}` failed{why}"));
         }
     }
     if let Some(absent) = mark.replacements.iter().find(|wanted| there(wanted).is_none()) {

@@ -13,7 +13,7 @@ use crate::step::{MetaChange, NodeChange, Step, Write};
 /// Releases `candidates` for the reason `why`.
 pub(super) fn rollback(observed: &ObservedCommand<'_>, candidates: &[&Candidate<'_>], why: &str) -> Step {
     let mut writes = Vec::new();
-    let message = format!("it stays: {why}");
+    let message = format!("the node is kept: {why}");
     writes.extend(candidates.iter().map(|candidate| told(candidate, events::DISRUPTION_TAKEN_BACK, &message)));
     // Candidates that are already being deleted need their replacements.
     let expected = candidates.first().and_then(|one| one.mark()).map_or(0, |mark| mark.candidates);

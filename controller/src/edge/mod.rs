@@ -164,7 +164,7 @@ impl<C: Cloud> Edge<C> {
                 return result;
             }
         }
-        result.end = End::Failed(format!("no rest after {MOST_ROUNDS} rounds of questions"));
+        result.end = End::Failed(format!("not settled after {MOST_ROUNDS} rounds of queries"));
         result
     }
 

@@ -42,11 +42,11 @@ pub(super) struct WrittenMeta {
 /// A write that cannot be converted, which is a bug in the stage or in the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Defect {
-    #[error("`{0}` was not among what the step was decided on")]
+    #[error("the step was decided without `{0}`")]
     NotHeld(String),
     #[error("there is no NodeClass of the kind `{0}`")]
     UnknownClass(String),
-    #[error("it is no request: {0}")]
+    #[error("the request is invalid: {0}")]
     NoRequest(String),
 }
 

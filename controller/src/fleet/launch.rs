@@ -67,7 +67,7 @@ fn known(claims: &[ClaimAndNode<'_>], order: &Order, ticket: &Ticket) -> Result<
         return Err(Refusal::new(
             Kind::Taken,
             format!(
-                "request_id: `{id}` was another order, of which there is NodeClaim `{}`\n\nhint: give each order an ID of its own",
+                "request_id: `{id}` was used for another order, which has NodeClaim `{}`\n\nhint: give each order an ID of its own",
                 other.name()
             ),
         ));
@@ -84,7 +84,7 @@ fn known(claims: &[ClaimAndNode<'_>], order: &Order, ticket: &Ticket) -> Result<
             Kind::NotNow,
             format!(
                 "NodeClaim `{ending}` of this order is ending, and nothing was done\n\nhint: repeat the order when it has gone, \
-                 which launches it anew, or give an order with an ID of its own now"
+                 which launches it again, or give an order with an ID of its own now"
             ),
         ));
     }
@@ -167,13 +167,16 @@ fn solved(round: &Round<'_>, problem: &Problem, order: &Order) -> Result<Solutio
     };
     let so_far = match there {
         0 => String::new(),
-        there => format!("{there} of {wanted} nodes could be had, and no more: "),
+        there => format!("only {there} of {wanted} nodes are possible: "),
     };
     let near = near.map(|near| format!("; {near}")).unwrap_or_default();
     let hint = hint.map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
     let kind = if matches!(reason, Reason::Limits | Reason::Reserved) { Kind::Exhausted } else { Kind::Precondition };
     let name = &order.pool;
-    Err(Refusal::new(kind, format!("NodePool `{name}` has nothing for this order: {so_far}{message}{near}{hint}")))
+    Err(Refusal::new(
+        kind,
+        format!("NodePool `{name}` has no instance type for this order: {so_far}{message}{near}{hint}"),
+    ))
 }
 
 /// Checks that all nodes may be launched; partial orders are not accepted.

@@ -38,7 +38,7 @@ pub(crate) fn inspect(object: &Value) -> Decoded<Inspected> {
                     .map_or_else(|| "leave the object out".to_owned(), |nearest| format!("did you mean `{nearest}`?"))
             }
         };
-        fault("kind", format!("`{}` of `{}` is none that is read", shorten(kind), shorten(api_version)), hint)
+        fault("kind", format!("`{}` of `{}` is not supported", shorten(kind), shorten(api_version)), hint)
     })?;
     known.check_version(api_version).map_err(|supported| {
         let problem = format!("`{}` is not supported; `{supported}` is", shorten(api_version));

@@ -101,7 +101,7 @@ impl Plan {
     ) -> Option<NodeHold> {
         // The same message for its own pods and those of others: they alternate, and every change would be written.
         let untold = || NodeHold {
-            why: "its pods are spread over it and other nodes, and some of them do not know theirs yet".to_owned(),
+            why: "its pods are spread over it and other nodes, and some of them are not nominated yet".to_owned(),
             until,
         };
         if is_untold {

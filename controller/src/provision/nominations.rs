@@ -106,7 +106,7 @@ impl Plan {
         if is_untold && !self.gangs.contains_key(claimed.name()) {
             let name = claimed.node_name()?;
             // Without the number, which changes with each of them and would cause a write each time.
-            let why = format!("some of its pods have not been told yet that Node `{name}` is theirs");
+            let why = format!("some of its pods are not nominated to Node `{name}` yet");
             return Some(NodeHold { why, until });
         }
         self.waits_for_gang(claimed, late, is_untold, until, now)

@@ -122,7 +122,7 @@ fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTree
     let gone: BTreeMap<&str, Option<usize>> =
         moves.iter().map(|one| (&*bare.pods[one.pod].name, Some(one.to))).chain(lost).collect();
     if moves.len() + left.len() > 0 {
-        tracing::debug!(moved = moves.len(), left = left.len(), "places were mended");
+        tracing::debug!(moved = moves.len(), left = left.len(), "places were exchanged");
     }
     let came: BTreeSet<&str> =
         round.view.claims.iter().filter(|one| one.node_name().is_some()).map(|one| one.name()).collect();

@@ -83,7 +83,7 @@ impl Draft {
         let refusal = index.and_then(|index| explainer.refused_by(index, pod.spec));
         let last = match (node, refusal) {
             (Some(node), Some(refusal)) => format!("node `{node}` does not take it: {refusal}"),
-            (Some(node), None) => format!("nothing that is known speaks against node `{node}`"),
+            (Some(node), None) => format!("no known constraint excludes node `{node}`"),
             (None, _) => format!("NodeClaim `{claim}` is gone"),
         };
         format!("{count} nodes were launched for `{set}`, and none of its pods was bound there; {last}")

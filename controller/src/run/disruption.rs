@@ -104,7 +104,7 @@ pub(super) async fn plan_disruption<P: Provider>(
         Ok(Err(why)) => why,
         Err(error) => error.to_string(),
     };
-    tracing::error!(why, "no decision about nodes");
+    tracing::error!(why, "disruption was not decided");
     let again = after(now(), context.settings.timing.every);
     PlannedDisruption { planner: before, command_starts: Vec::new(), again, moments: Moments::default() }
 }
@@ -118,7 +118,7 @@ async fn tell<P: Provider>(context: &LeaderContext<P>, told: Vec<StatusWrite>) {
         let end = context.edge.carry_out(&Step::act([write]), &mut observed, &mut Answers::default()).await;
         context.leader_state().note_written(&observed, now());
         if let End::Failed(why) = end {
-            tracing::warn!(why, "a claim does not say whether its node may go");
+            tracing::warn!(why, "the disruption conditions of a claim were not written");
         }
     };
     futures::stream::iter(told).map(one).buffer_unordered(AT_ONCE).collect::<()>().await;
@@ -174,7 +174,7 @@ fn think<P: Provider>(
     }
     let Turn { decision, again, moments, violations } = planner.turn(&mut input, now, &context.settings.disruption);
     for violation in &violations {
-        tracing::error!(%violation, "what was decided about nodes is not valid: please report this");
+        tracing::error!(%violation, "a disruption decision is invalid: please report this");
     }
     context.metrics.disruption_planned(&input, planner.delivered(), now, begun.elapsed());
     let command_starts = if pause.disruption {
@@ -210,8 +210,10 @@ pub(super) async fn open<P: Provider>(context: Arc<LeaderContext<P>>, command_st
             context.leader_state().note_written(&observed, now());
             match end {
                 End::Done => context.metrics.opened(step, &command_nodes),
-                End::Stale => tracing::info!(cause = cause.name(), "a node has changed since it was decided about"),
-                End::Failed(why) => tracing::warn!(cause = cause.name(), why, "a disruption was not begun to its end"),
+                End::Stale => tracing::info!(cause = cause.name(), "a node has changed since the decision"),
+                End::Failed(why) => {
+                    tracing::warn!(cause = cause.name(), why, "a disruption command was not started completely")
+                }
                 End::Fenced => return,
             }
         }

@@ -52,7 +52,7 @@ pub(super) async fn tidy<P: Provider>(context: &LeaderContext<P>) -> (Vec<String
         let alone = Step::act([write]);
         let end = context.edge.carry_out(&alone, &mut observed, &mut Answers::default()).await;
         if let End::Failed(why) = end {
-            tracing::warn!(why, "what nobody owns was not removed");
+            tracing::warn!(why, "an object without an owner was not removed");
         }
     }
     (missing, step.again.unwrap_or_else(|| after(now(), EVERY)))

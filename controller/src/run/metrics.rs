@@ -70,22 +70,22 @@ impl Metrics {
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("karpenter_build", "The version of this program", build);
         let claims = "karpenter_nodeclaims";
-        registry.register(format!("{claims}_created"), "NodeClaims that were created, and why", claims_created.clone());
+        registry.register(format!("{claims}_created"), "Created NodeClaims, by reason", claims_created.clone());
         registry.register(
             format!("{claims}_disrupted"),
-            "NodeClaims that were deleted by our own choice, and why",
+            "NodeClaims deleted by the controller, by reason",
             claims_disrupted.clone(),
         );
         let scheduler = "karpenter_scheduler";
         registry.register(
             format!("{scheduler}_scheduling_duration_seconds"),
-            "Time from the picture of the cluster to the decision",
+            "Duration from the snapshot of the cluster to the decision",
             rounds.clone(),
         );
         registry.register(format!("{scheduler}_queue_depth"), "Pods of the last decision", queue.clone());
         registry.register(
             format!("{scheduler}_unschedulable_pods_count"),
-            "Pods of the last decision that got no place",
+            "Pods of the last decision that are unschedulable",
             unschedulable.clone(),
         );
         registry.register(
@@ -95,11 +95,11 @@ impl Metrics {
         );
         registry.register(
             "muster_launches_held",
-            "Sets of pods for which launches are held, because those before brought nothing",
+            "Sets of pods whose launches are held because earlier ones were fruitless",
             held.clone(),
         );
-        registry.register("muster_writes", "Writes, and what became of them", writes.clone());
-        registry.register("muster_cloud_refusals", "Offerings that could not be had, and why", cloud.clone());
+        registry.register("muster_writes", "Writes, by result", writes.clone());
+        registry.register("muster_cloud_refusals", "Unavailable offerings, by reason", cloud.clone());
         registry.register("muster_leading", "1 while this replica writes", leads.clone());
         let missing = Family::default();
         registry.register(

@@ -167,12 +167,12 @@ pub enum RunError {
     },
     /// Agents cannot be authenticated in this cloud.
     #[error(
-        "`--agent-port` is for `--cloud aws` only: nothing says of a node of `--cloud kwok` which instance it is\n\nhint: leave \
+        "`--agent-port` is for `--cloud aws` only: nodes of `--cloud kwok` cannot prove which instance they are\n\nhint: leave \
          `--agent-port` and AGENT_PORT out"
     )]
     NoAgents,
     /// A task has ended unexpectedly, which is a bug.
-    #[error("a task has ended: {0}\n\nhint: please report this with the log at {site}/issues", site = env!("CARGO_PKG_REPOSITORY"))]
+    #[error("a background task exited unexpectedly: {0}\n\nhint: please report this with the log at {site}/issues", site = env!("CARGO_PKG_REPOSITORY"))]
     Broken(String),
 }
 
@@ -253,7 +253,7 @@ async fn observe_in<P: Provider>(
         () = stop => Ok(()),
         () = dry_run::observe(context, tell) => Ok(()),
         broken = following.ended() => {
-            Err(RunError::Broken(broken.map_or_else(|| "nothing is followed".to_owned(), |it| it.to_string())))
+            Err(RunError::Broken(broken.map_or_else(|| "no watch is running".to_owned(), |it| it.to_string())))
         }
     }
 }
@@ -354,7 +354,7 @@ pub async fn run_in<P: Provider>(
         () = stop => None,
         broken = agents_ended => Some(broken),
         broken = leading => Some(broken.to_string()),
-        broken = following.ended() => Some(broken.map_or_else(|| "nothing is followed".to_owned(), |it| it.to_string())),
+        broken = following.ended() => Some(broken.map_or_else(|| "no watch is running".to_owned(), |it| it.to_string())),
     };
     // The reconciliations in progress have been dropped: nothing more is written, and the Lease can be released.
     let _ = stopping.send(true);
@@ -392,7 +392,7 @@ async fn honours_nominations(client: &Client) -> bool {
             version.major != "1" || minor.parse().is_ok_and(|minor: u32| minor >= NOMINATIONS_SINCE)
         }
         Err(error) => {
-            tracing::warn!(%error, "the version of the API server is not known: pods are not told of their nodes");
+            tracing::warn!(%error, "the version of the API server is not known: pods are not nominated");
             false
         }
     }

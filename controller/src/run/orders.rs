@@ -76,7 +76,7 @@ pub(super) fn counter<P: Provider>(
 pub(super) async fn carry_out<P: Provider>(context: Arc<LeaderContext<P>>, order: Ordered) {
     let Ordered { what, until } = order;
     let is_late = Instant::now() >= until;
-    let late = || Refusal::new(Kind::NotNow, "its turn did not come in time, and nothing was done: try again");
+    let late = || Refusal::new(Kind::NotNow, "it was not processed in time, and nothing was done: try again");
     // Sending fails if the caller has disconnected, which is ignored.
     let _nobody_waits = match what {
         What::Launch(_, _, answer) if answer.is_closed() => return,
@@ -132,10 +132,10 @@ async fn terminate<P: Provider>(context: &LeaderContext<P>, wanted: &Termination
 }
 
 async fn write<P: Provider>(context: &LeaderContext<P>, step: &Step) -> Result<(), Refusal> {
-    let again = "the same request again does what is missing, and nothing twice";
+    let again = "repeating the request does what is missing, and nothing twice";
     match context.edge.carry_out(step, &mut ObservedVersions::default(), &mut Answers::default()).await {
         End::Done => Ok(()),
-        End::Fenced => Err(Refusal::new(Kind::NotNow, format!("this replica does not lead any more: {again}"))),
+        End::Fenced => Err(Refusal::new(Kind::NotNow, format!("this replica is no longer the leader: {again}"))),
         End::Failed(why) => {
             tracing::warn!(why, "an order was not carried out as a whole");
             Err(Refusal::new(Kind::NotNow, format!("not all was written ({why}): {again}")))
@@ -202,10 +202,10 @@ impl<P: Provider> Orders<P> {
             biased;
             answered = timeout(TURN + WORK, answered) => match answered {
                 Ok(Ok(answer)) => answer,
-                Ok(Err(_)) => unknown("this replica leads no more"),
+                Ok(Err(_)) => unknown("this replica is no longer the leader"),
                 Err(_) => unknown("it takes too long"),
             },
-            () = fence.closes() => unknown("this replica leads no more"),
+            () = fence.closes() => unknown("this replica is no longer the leader"),
         }
     }
 
@@ -221,7 +221,8 @@ impl<P: Provider> Orders<P> {
                 format!("this replica does not lead, and nothing was done: `{holder}` does\n\nhint: ask that one")
             }
             None => {
-                "this replica does not lead, and nothing was done: nobody does just now\n\nhint: try again".to_owned()
+                "this replica does not lead, and nothing was done: there is no leader at the moment\n\nhint: try again"
+                    .to_owned()
             }
         };
         Refusal::new(Kind::NotNow, message)

@@ -206,7 +206,7 @@ pub(super) async fn class<P: Provider>(context: &LeaderContext<P>, name: &str) -
         let cleared = context.provider.clear(&live).await;
         has_leftovers = cleared.is_err();
         if let Err(error) = cleared {
-            tracing::warn!(class = name, %error, "what was made for a class that goes could not be removed");
+            tracing::warn!(class = name, %error, "the resources of a deleted class could not be removed");
         }
     }
     let (class, mut step, mut observed) = {

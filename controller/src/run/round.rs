@@ -91,7 +91,7 @@ pub(super) async fn consider<P: Provider>(context: Arc<LeaderContext<P>>) -> Opt
         Ok(Err(why)) => why,
         Err(error) => error.to_string(),
     };
-    tracing::error!(why, "no decision about pods");
+    tracing::error!(why, "the provisioning round failed");
     None
 }
 

@@ -62,17 +62,17 @@ impl Simulation<'_> {
                 Edit::Changed => {}
                 // Scaling to the current size is not recorded.
                 Edit::Same => return Ok(()),
-                Edit::Missing => what = format!("{reference} cannot be scaled: there is none"),
+                Edit::Missing => what = format!("{reference} cannot be scaled: it does not exist"),
             },
             Deed::Apply(object) => self.author.apply(api, object, now)?,
             Deed::Patch(reference, set) => {
                 if edit(api, &reference, &mut |data| json_patch::merge(data, &set))? == Edit::Missing {
-                    what = format!("{reference} cannot be changed: there is none");
+                    what = format!("{reference} cannot be changed: it does not exist");
                 }
             }
             Deed::Delete(reference) => {
                 if !delete(api, &reference, now) {
-                    what = format!("{reference} cannot be deleted: there is none");
+                    what = format!("{reference} cannot be deleted: it does not exist");
                 }
             }
             Deed::DeleteAll => delete_all(api, now),
@@ -88,7 +88,7 @@ impl Simulation<'_> {
             Deed::Interrupt(meant, count) => {
                 let told = self.world.interrupt(&meant, count);
                 if told == 0 {
-                    what = format!("{what}: there is none");
+                    what = format!("{what}: it does not exist");
                 }
             }
             Deed::Stop(writes, away) => {

@@ -46,15 +46,15 @@ pub(crate) fn fields(bootstrap: &ParsedBootstrap, version: Option<Minor>, findin
                 }
                 FieldFaultKind::OtherVersion { from, to } => {
                     let message = match version.filter(|version| version < from) {
-                        Some(_) => format!("field `{path}` comes with {from}"),
-                        None => format!("field `{path}` is gone since {}", Minor(to.0.saturating_add(1))),
+                        Some(_) => format!("field `{path}` is available from {from}"),
+                        None => format!("field `{path}` was removed in {}", Minor(to.0.saturating_add(1))),
                     };
                     findings.add(&verdicts::KA13, message, place, path);
                 }
                 FieldFaultKind::Twice => {
                     findings.add(
                         &verdicts::KA13,
-                        format!("field `{path}` stands twice; the last one counts"),
+                        format!("field `{path}` occurs twice; the last one counts"),
                         place,
                         path,
                     );
@@ -231,7 +231,7 @@ fn no_pods(whole: &Whole<'_>, findings: &mut Findings) {
 
 fn identity_of_node(whole: &Whole<'_>, findings: &mut Findings) {
     if whole.boolean("registerNode") == Some(false) {
-        whole.refuse(&verdicts::KA31, "registerNode", "the kubelet is told not to register the node", findings);
+        whole.refuse(&verdicts::KA31, "registerNode", "the kubelet is configured not to register the node", findings);
     }
     if whole.bootstrap.has_all_arguments && whole.parsed.last("kubeconfig").is_none_or(|given| given.value.is_empty()) {
         let place = whole.bootstrap.arguments.first().map(|argument| argument.place.clone());

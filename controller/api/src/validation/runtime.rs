@@ -97,7 +97,7 @@ impl Check<'_> {
                     Self::report(
                         path,
                         errors,
-                        format!("`{resource}` is known of every instance type and cannot be set"),
+                        format!("`{resource}` is defined by the instance type and cannot be set"),
                     );
                 });
             }
@@ -226,7 +226,7 @@ fn taints(taints: &[Taint], startup_taints: &[Taint], path: &mut Path, errors: &
                     }
                     if !seen.insert((&taint.key, &taint.effect)) {
                         let message = format!(
-                            "taint `{}:{}` is there more than once among `taints` and `startupTaints`",
+                            "taint `{}:{}` occurs more than once in `taints` and `startupTaints`",
                             taint.key, taint.effect
                         );
                         Check::report(path, errors, message);

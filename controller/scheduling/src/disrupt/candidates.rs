@@ -21,10 +21,10 @@ pub(super) fn node_block(input: &DisruptionInput, node: usize, promised: Option<
         return block(Block::NotInitialized, managed_node.created, message);
     }
     if let Some(pod) = &managed_node.nominated_by {
-        return block(Block::Nominated, None, format!("pod `{pod}` was promised room on it"));
+        return block(Block::Nominated, None, format!("pod `{pod}` is nominated to it"));
     }
     if let Some(pod) = promised {
-        return block(Block::Nominated, None, format!("pending pod `{pod}` goes onto it"));
+        return block(Block::Nominated, None, format!("pending pod `{pod}` is planned onto it"));
     }
     if managed_node.do_not_disrupt {
         let message = "annotation `karpenter.sh/do-not-disrupt: \"true\"` on the node".to_owned();
@@ -119,7 +119,8 @@ pub(super) fn consolidation_block(
         return block(Block::PoolRests, managed_node.known_since(), message);
     }
     if let Some(until) = managed_node.keeps_until.filter(|until| !empty && now < *until) {
-        let message = format!("it was launched lately, and its load has not fallen since: it is kept until {until}");
+        let message =
+            format!("it was launched recently, and its load has not decreased since: it is kept until {until}");
         return block(Block::LaunchedLately, managed_node.known_since(), message);
     }
     if managed_node.is_consolidatable(Some(after), now) {
@@ -136,7 +137,7 @@ pub(super) fn consolidation_block(
     let message = match since {
         Some(since) => format!("`consolidateAfter` of NodePool `{name}`{end}: {what} at {since}"),
         None => format!(
-            "`consolidateAfter` of NodePool `{name}` has not passed as far as is known: nothing says when the node became initialized"
+            "`consolidateAfter` of NodePool `{name}` is assumed not to have passed: it is unknown when the node became initialized"
         ),
     };
     block(Block::ConsolidateAfter, since, message)

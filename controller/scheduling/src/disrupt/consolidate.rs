@@ -234,7 +234,7 @@ impl Pass<'_> {
             }
             tried += 1;
             if tried > SINGLES {
-                self.keep(node, Block::NothingToGain, "it is among those worth keeping beside what goes".to_owned());
+                self.keep(node, Block::NothingToGain, "removing it as well would save nothing".to_owned());
                 continue;
             }
             let trial = self.world.attempt(&[node]);

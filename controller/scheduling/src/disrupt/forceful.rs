@@ -97,7 +97,7 @@ impl Pass<'_> {
                 let due = self.input().managed_nodes[node].as_ref().and_then(ManagedNode::expires).map(late);
                 let (pod, due) = (pod.unwrap_or_default(), due.unwrap_or(Timestamp::MAX));
                 let message =
-                    format!("its time is up, but pod `{pod}` would find no place; it goes all the same at {due}");
+                    format!("it has expired, but pod `{pod}` would fit nowhere; it is removed anyway at {due}");
                 self.keep(node, Block::PodsWouldNotFit, message);
             }
             going.retain(|node| !waiting.contains(node));
@@ -126,8 +126,9 @@ impl Pass<'_> {
             changes.map(|(node, _)| node).or_else(|| goes.and_then(|command| command.candidates.first().copied()));
         let Some(other) = other else { return false };
         let name = &self.input().problem.nodes[other].name;
-        let message =
-            format!("its time is up, but its pods would find no place: it waits for `{name}`, which comes or goes");
+        let message = format!(
+            "it has expired, but its pods would fit nowhere: it waits for `{name}`, which is starting or terminating"
+        );
         part.nodes.iter().for_each(|&node| self.keep(node, Block::PodsWouldNotFit, message.clone()));
         true
     }
@@ -162,7 +163,7 @@ impl Pass<'_> {
             let condition =
                 managed_node.repair_condition.as_ref().map_or("", |repair_condition| &repair_condition.condition);
             let message = format!(
-                "it is to be repaired ({condition}), but {sick} of {all} nodes of NodePool `{}` are broken, and more than a fifth points to another cause",
+                "it is due for repair ({condition}), but {sick} of {all} nodes of NodePool `{}` are unhealthy: above a fifth, another cause is likely",
                 managed_node.pool_name
             );
             self.keep(*node, Block::Budget, message);

@@ -138,7 +138,7 @@ impl<'a> Pass<'a> {
 
     fn keep_by_evictions(&mut self, node: usize, budget: usize) {
         let name = &self.input().pod_budgets[budget].name;
-        let message = format!("nodes that go before this one use up what PodDisruptionBudget `{name}` allows");
+        let message = format!("nodes disrupted before this one use up what PodDisruptionBudget `{name}` allows");
         self.keep(node, Block::PodDisruptionBudget, message);
     }
 
@@ -188,7 +188,7 @@ impl<'a> Pass<'a> {
             homeless.solution = Solution::default();
             homeless.solution.unschedulable = (0..trial.pods.len()).map(super::world::unplaced).collect();
             if why.0 == Cause::Expired && trial.nodes.iter().any(|&node| self.waits_for_places(node)) {
-                let message = "its time is up, but rules between pods leave no place for its own".to_owned();
+                let message = "it has expired, but rules between pods leave no place for its pods".to_owned();
                 trial.nodes.iter().for_each(|&node| self.keep(node, Block::PodsWouldNotFit, message.clone()));
                 return;
             }
@@ -276,15 +276,15 @@ impl<'a> Pass<'a> {
         let received = self.world.received[node];
         if received > 0 {
             let pods = if received == 1 { "pod" } else { "pods" };
-            return format!("it takes {received} {pods} of nodes that go");
+            return format!("it receives {received} {pods} of nodes that are removed");
         }
         if self.among.is_some() {
             return "it was not among the nodes that an earlier pass chose".to_owned();
         }
         if self.world.settings.first && self.has_voluntary_command() {
-            return "another command comes first: it is looked at again in the next pass".to_owned();
+            return "another command comes first: it is considered again in the next pass".to_owned();
         }
-        "keeping it is cheaper than what could take its place".to_owned()
+        "keeping it is cheaper than replacing it".to_owned()
     }
 }
 

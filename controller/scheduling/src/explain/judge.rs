@@ -91,7 +91,7 @@ fn sells_nothing(census: &Census<'_>, pool: &NodePool) -> Finding {
     let finding = Finding::new(Stage::Pool, Reason::NoNodePool, message);
     match likeness::misspelling(wanted, &Requirement::any(), &sold) {
         Some(Misspelling { wrong, right }) => finding
-            .near(format!("{right:?} is the nearest value to {wrong:?}, which nothing has"))
+            .near(format!("{right:?} is the nearest value to {wrong:?}, which does not exist"))
             .hint(format!("write {right:?} instead of {wrong:?} for {key} in {place}")),
         None => finding
             .near(likeness::nearest_number(wanted, &sold).map(|nearest| format!("the nearest value is {nearest}")))
@@ -213,12 +213,11 @@ pub(super) fn corrected(
     let known = census.known_values(key);
     let source = placement::source_of(spec, key).unwrap_or("constraints");
     if wanted.operator() == Operator::DoesNotExist {
-        return finding.hint(format!(
-            "the pod's {source} asks for nodes without {key}, or for what no single value of it can be"
-        ));
+        return finding
+            .hint(format!("the pod's {source} requires nodes without {key}, or contradicts itself about it"));
     }
     if let Some(Misspelling { wrong, right }) = likeness::misspelling(wanted, there, &known) {
-        let near = format!("{right:?} is the nearest value to {wrong:?}, which nothing has");
+        let near = format!("{right:?} is the nearest value to {wrong:?}, which does not exist");
         return finding
             .near(near)
             .hint(format!("write {right:?} instead of {wrong:?} for {key} in the pod's {source}"));

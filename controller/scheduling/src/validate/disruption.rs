@@ -186,7 +186,7 @@ fn justified(
     let fault = match cause {
         Cause::Empty | Cause::Underutilized => not_consolidatable(input, now, managed_node, cause),
         Cause::Drifted => managed_node.drifted.is_none().then_some("it has not drifted"),
-        Cause::Interrupted => managed_node.interrupted.is_none().then_some("nobody takes it back"),
+        Cause::Interrupted => managed_node.interrupted.is_none().then_some("it is not interrupted"),
         Cause::Expired => {
             let age = managed_node.created.map(|created| now.duration_since(created));
             let is_old = age.is_some_and(|age| managed_node.expire_after.is_some_and(|most| age >= most));

@@ -57,7 +57,7 @@ impl ManagedNodeDocument {
             1 => String::new(),
             count => format!(" with {} others", count - 1),
         };
-        let message = format!("command {} of {} takes it away{others}", at + 1, decision.commands.len());
+        let message = format!("command {} of {} removes it{others}", at + 1, decision.commands.len());
         Ok(Some(Self { reason: command.reason, since: None, message, command: Some(command) }))
     }
 }

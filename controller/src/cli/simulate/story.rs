@@ -130,7 +130,7 @@ fn words(event: &Event) -> Option<(&'static str, (String, usize), Tone)> {
         }
         Event::Initialized { claim, seconds, .. } => ("up", one(format!("{claim} after {seconds} s")), Tone::Good),
         Event::Interrupted { claim, .. } => {
-            ("interrupted", one(format!("{claim} goes in two minutes")), Tone::Doubtful)
+            ("interrupted", one(format!("{claim} is reclaimed in two minutes")), Tone::Doubtful)
         }
         Event::Disrupting { reason, claims, replacements, savings } => {
             let by = match replacements.len() {

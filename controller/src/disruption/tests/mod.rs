@@ -195,8 +195,8 @@ fn taken_back() {
         unusual(&mut fixture);
         let step = fixture.look(|observed| progress(observed, at(second)));
         let mut expected = vec![
-            format!("event DisruptionTakenBack about x: it stays: {why}"),
-            format!("event DisruptionTakenBack about y: it stays: {why}"),
+            format!("event DisruptionTakenBack about x: the node is kept: {why}"),
+            format!("event DisruptionTakenBack about y: the node is kept: {why}"),
         ];
         expected.extend(deletes.then(|| "delete claim x-new: disruption_taken_back".to_owned()));
         expected.extend(CLEARED.map(str::to_owned));
@@ -212,7 +212,7 @@ fn taken_back() {
             launched.message = "no capacity".to_owned();
         },
         1004,
-        "replacement `x-new` was given up (no capacity)",
+        "replacement `x-new` failed (no capacity)",
         false,
     );
     back(|_| {}, 1600, "replacement `x-new` is not initialized in time", true);
@@ -237,7 +237,7 @@ fn objections() {
         let mut fixture = Fixture::waiting();
         unusual(&mut fixture);
         let step = fixture.look(|observed| progress(observed, at(1040)));
-        let mut expected = vec![format!("event DisruptionTakenBack about y: it stays: {why}")];
+        let mut expected = vec![format!("event DisruptionTakenBack about y: the node is kept: {why}")];
         expected.extend(ALONE.map(str::to_owned));
         assert_eq!(in_words(&step), expected);
         // The rest goes on, and ends.
@@ -252,7 +252,7 @@ fn objections() {
         |it| it.annotate(1, annotations::DO_NOT_DISRUPT, "true"),
         "it has the annotation karpenter.sh/do-not-disrupt",
     );
-    alone(|it| it.claims[1].promised_to = Some("shop/web"), "pod `shop/web` was promised room on its node");
+    alone(|it| it.claims[1].promised_to = Some("shop/web"), "pod `shop/web` is nominated to its node");
     alone(
         |it| {
             let mut pod = resident("web");
@@ -268,7 +268,7 @@ fn objections() {
             pod.node = "node-y".to_owned();
             it.residents.push(pod);
         },
-        "1 pod would have to move, and 0 had to when that was decided",
+        "1 pod would have to move now, and 0 when the command was decided",
     );
 }
 
@@ -291,7 +291,7 @@ fn a_node_that_is_leaving_keeps_its_replacement() {
     let words = in_words(&step);
     assert_eq!(
         words.first().unwrap(),
-        "event DisruptionTakenBack about y: it stays: replacement `x-new` is not initialized in time"
+        "event DisruptionTakenBack about y: the node is kept: replacement `x-new` is not initialized in time"
     );
     assert!(!words.iter().any(|word| word.contains("x-new:")), "{words:?}");
 }

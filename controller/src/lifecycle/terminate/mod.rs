@@ -91,7 +91,7 @@ fn set_deadline(seen: &Seen<'_>) -> Option<Step> {
     let deleted_at = seen.claim.metadata.deletion_timestamp.as_ref()?.0;
     let end = after(deleted_at, grace.0);
     let change = MetaChange::default().annotation(annotations::NODECLAIM_TERMINATION_TIMESTAMP, end.to_string());
-    let message = format!("whatever is left on the node at {end} is ended then");
+    let message = format!("pods that are left on the node at {end} are terminated then");
     Some(Step::act([
         seen.event(EventType::Warning, events::TERMINATION_GRACE_PERIOD_EXPIRING, message),
         Write::ClaimMeta { name: seen.name(), change },

@@ -81,7 +81,7 @@ fn the_condition_of_a_class_follows_its_failures() {
     assert_eq!(
         judged(&fixture),
         [
-            "event LaunchesResumed about default: launches are resumed: a reset was asked for",
+            "event LaunchesResumed about default: launches are resumed: a reset was requested",
             "class: -muster.dev/launch-failures -muster.dev/reset-breaker"
         ]
     );

@@ -58,7 +58,7 @@ impl Collector for ClusterMetrics {
         gauge(&mut encoder, "karpenter_cluster_state_synced", "1 once everything has been listed", synced)?;
         gauge(&mut encoder, "muster_nodeclaims", "NodeClaims that are known", count(claims))?;
         gauge(&mut encoder, "muster_unbound_pods", "Pods without a node", count(waiting))?;
-        for (what, help) in [("usage", "What the nodes of a NodePool have"), ("limit", "What they may have")] {
+        for (what, help) in [("usage", "Resources of the nodes of a NodePool"), ("limit", "Limits of a NodePool")] {
             let name = format!("karpenter_nodepools_{what}");
             let mut family = encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?;
             for ((_, pool, resource), amount) in amounts.iter().filter(|((of, ..), _)| *of == what) {
@@ -79,7 +79,7 @@ fn number(resource: &str, text: &str) -> f64 {
 
 impl Collector for Refused {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let help = "What agents, or others in their place, were refused, by the reason";
+        let help = "Rejected requests on the port for agents, by reason";
         let mut family = encoder.encode_descriptor("muster_agent_refusals", help, None, MetricType::Counter)?;
         for (code, count) in self.0.counted() {
             ConstCounter::new(count).encode(family.encode_family(&[("reason", code)])?)?;

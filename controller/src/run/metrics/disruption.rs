@@ -45,29 +45,25 @@ impl Disruption {
         let voluntary = "karpenter_voluntary_disruption";
         registry.register(
             format!("{voluntary}_decision_evaluation_duration_seconds"),
-            "Time from the picture of the cluster to the decision what is to go",
+            "Duration from the snapshot of the cluster to the disruption decision",
             evaluations.clone(),
         );
         registry.register(
             format!("{voluntary}_decisions"),
-            "Commands that were begun: what they do, why, and how they were found",
+            "Started disruption commands, by decision, reason and method",
             decisions.clone(),
         );
         registry.register(
             format!("{voluntary}_queue_failures"),
-            "Commands that were taken back, as a whole or in part",
+            "Disruption commands that were rolled back, also partly",
             failures.clone(),
         );
         registry.register(
             "karpenter_nodepools_allowed_disruptions",
-            "Nodes that may go now by the budgets of a NodePool, for each reason",
+            "Nodes that the budgets of a NodePool allow to disrupt now, by reason",
             allowed.clone(),
         );
-        registry.register(
-            "karpenter_pods_disruption_initiated",
-            "Pods on nodes of commands that were begun",
-            pods.clone(),
-        );
+        registry.register("karpenter_pods_disruption_initiated", "Pods on nodes of started commands", pods.clone());
         let (promised, delivered) = (Family::default(), Family::default());
         registry.register(
             "muster_consolidation_promised_usd_per_hour",
