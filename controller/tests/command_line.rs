@@ -233,6 +233,10 @@ fn pods_and_nodes_are_explained() {
         let text = succeeds(&[arguments.as_slice(), &["-f", "-"]].concat(), &input);
         assert!(text.contains("general"), "{text}");
     }
+    let elsewhere = input.replace("name: small", "name: small, namespace: shop");
+    assert_ne!(elsewhere, input);
+    let small = json(&succeeds(&["explain", "pod", "small", "-f", "-", "-o", "json"], &elsewhere));
+    assert_eq!(small["pod"], "shop/small");
     let message = fails(2, &["explain", "pod", "smal", "-f", "-"], &input);
     assert!(message.contains("did you mean `default/small`"), "{message}");
 }
@@ -244,6 +248,25 @@ fn new_names_avoid_those_of_nodes_that_exist() {
     let input = format!("{POOL}{node}{}", pod("small", "1"));
     let plan = json(&succeeds(&["plan", "-f", "-", "-o", "json"], &input));
     assert_eq!(plan["newNodes"][0]["name"], "general-1");
+}
+
+#[test]
+fn input_that_changes_a_plan_is_warned_of() {
+    let autoscaler = "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web}\nspec: {minReplicas: 3, \
+                      maxReplicas: 9, scaleTargetRef: {kind: Deployment, name: web}}\n";
+    let tiny = pod("small", "1").replace("memory: 1Gi", "memory: 512m");
+    let plan = muster(&["plan", "-f", "-"], &format!("{POOL}{tiny}{autoscaler}"));
+    let stderr = String::from_utf8(plan.stderr).unwrap();
+    for words in [
+        "Pod `default/small`: the pod requests 1 byte of memory: write memory with `Mi` or `Gi`",
+        "Deployment `web` is planned with its own `replicas` (1 if absent), not with 3 to 9",
+        "NodePool `general` refers to EC2NodeClass `default`, which is not in the input",
+    ] {
+        assert!(stderr.contains(words), "{words}: {stderr}");
+    }
+    let plan = muster(&["plan", "-f", "-"], pod("small", "1").trim_start_matches("---\n"));
+    let stderr = String::from_utf8(plan.stderr).unwrap();
+    assert!(stderr.contains("warning: there is no NodePool in the input"), "{stderr}");
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub(crate) const PLACEMENT_GROUP_ID: &str = "^pg-[0-9a-z]+$";
 /// ID of an AWS account.
 pub(crate) const ACCOUNT_ID: &str = "^[0-9]{12}$";
 
-/// Returns a description with an example of a string that matches `pattern`, which messages show instead of the pattern.
+/// Returns a description with an example of a match for `pattern`, which messages show in its place.
 pub(crate) fn example(pattern: &str) -> Option<&'static str> {
     let examples = [
         (QUALIFIED_NAME, "a label key such as `team` or `example.com/team`"),

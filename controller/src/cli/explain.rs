@@ -137,7 +137,7 @@ fn full_name<'n>(problem: &'n Problem, name: &'n str) -> Result<Cow<'n, str>, Fa
         pod_names(problem).filter(|known| known.split_once('/').is_some_and(|(_, known)| known == name)).collect();
     match same.as_slice() {
         [] => Ok(Cow::Owned(in_default)),
-        [only] => Ok(Cow::Borrowed(only)),
+        &[only] => Ok(Cow::Borrowed(only)),
         several => {
             let names: Vec<String> = several.iter().take(SIMILAR).map(|other| format!("`{other}`")).collect();
             Err(Failure::Usage(format!(

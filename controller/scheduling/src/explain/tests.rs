@@ -98,7 +98,9 @@ fn pools_that_launch_nothing() {
     let elsewhere = |world: &mut World, _: &mut PodSpec| {
         let mut types = world.problem.catalogues[0].types().to_vec();
         types.iter_mut().flat_map(|it| &mut it.offerings).for_each(|offering| offering.available = false);
-        types.iter_mut().for_each(|it| it.requirements.add(CAPACITY_TYPE, Requirement::does_not_exist()));
+        types.iter_mut().for_each(|it| {
+            it.requirements.add(CAPACITY_TYPE, Requirement::new(Operator::DoesNotExist, std::iter::empty::<&str>()))
+        });
         world.problem.catalogues[0] = types.into();
         world.pool().requirements.add(CAPACITY_TYPE, values(&["spot"]));
     };
