@@ -76,6 +76,12 @@ const WINDOWS_PROVIDER: &str = r"C:\Program Files\Amazon\EKS\credential-provider
 
 /// Returns the version in the version output of a program: `containerd github.com/containerd/containerd/v2 2.0.5 …`, or
 /// `2.0.5`.
+///
+/// ```
+/// use muster_bootstrap::image::program_version;
+///
+/// assert_eq!(program_version("Kubernetes v1.34.1"), Some("1.34.1"));
+/// ```
 #[must_use]
 pub fn program_version(text: &str) -> Option<&str> {
     let is_version = |word: &&str| word.trim_start_matches('v').starts_with(|it: char| it.is_ascii_digit());

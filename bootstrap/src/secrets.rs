@@ -49,6 +49,10 @@ const NAMES: [&str; 26] = [
 const USERS: [&str; 6] = ["-u", "--user", "-U", "--proxy-user", "--creds", "--src-creds"];
 
 /// Returns a text for output: on one line, shortened, without secrets.
+///
+/// ```
+/// assert!(!muster_bootstrap::secrets::clean("--token=abcdef0123456789").contains("abcdef"));
+/// ```
 #[must_use]
 pub fn clean(text: &str) -> String {
     cleaned(text, true)

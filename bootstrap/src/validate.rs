@@ -20,7 +20,21 @@ use crate::tree;
 use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
 
-/// Judges a question. It is total: every document yields a report.
+/// Validates documents. It is total: every document yields a report.
+///
+/// ```
+/// use muster_bootstrap::userdata::UserData;
+/// use muster_bootstrap::{BootstrapInput, Family, validate};
+///
+/// let script = b"#!/bin/bash\n/etc/eks/bootstrap.sh --kubelet-extra-args '--max-pods=20'\n";
+/// let report = validate(&BootstrapInput {
+///     user_data: Some(UserData::read(script, "user-data")),
+///     family: Some(Family::Al2),
+///     ..BootstrapInput::default()
+/// });
+/// assert!(!report.is_ok());
+/// assert!(report.findings.iter().all(|finding| !finding.verdict.fix.is_empty()));
+/// ```
 #[must_use]
 pub fn validate(input: &BootstrapInput) -> Report {
     let secrets = secrets(input);
@@ -150,8 +164,23 @@ fn secrets(input: &BootstrapInput) -> Values {
     secrets
 }
 
-/// Judges the user data that Muster and Karpenter generate from an EC2NodeClass. The cluster is not known at this time,
-/// so its placeholders in `launch` are neither judged nor shown.
+/// Validates the user data that Muster and Karpenter generate from an EC2NodeClass. The cluster is not known at this
+/// time, so its placeholders in `launch` are neither validated nor shown.
+///
+/// ```
+/// use muster_bootstrap::node_class::Launch;
+/// use muster_bootstrap::{BootstrapInput, Family, validate_node_class};
+///
+/// let input = BootstrapInput { family: Some(Family::Al2023), ..BootstrapInput::default() };
+/// let launch = Launch {
+///     cluster_name: "shop".to_owned(),
+///     endpoint: "https://example.com".to_owned(),
+///     service_cidr: "10.100.0.0/16".to_owned(),
+///     ..Launch::default()
+/// };
+/// let report = validate_node_class(input, "default", "", &launch);
+/// assert_eq!(report.effective.family, Family::Al2023);
+/// ```
 #[must_use]
 pub fn validate_node_class(mut input: BootstrapInput, name: &str, custom: &str, launch: &Launch) -> Report {
     let source = format!("user data of EC2NodeClass `{name}`");

@@ -19,7 +19,8 @@ use crate::pack::shape_index::ShapeIndex;
 use crate::solution::Solution;
 
 /// Returns a lower bound, in USD per hour, on the cost of placing the pods on `solution`'s new nodes on offerings of
-/// `problem`. All pools are allowed, weights and limits are ignored, and so are preferred terms.
+/// `problem`. All pools are allowed, weights and limits are ignored, and so are preferred terms. The
+/// [example of the crate](crate#example) calls it.
 pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) -> f64 {
     lower_bound_of(problem, options, solution.new_nodes.iter().flat_map(|node| &node.pods).copied())
 }

@@ -106,6 +106,17 @@ const PAYBACK: SignedDuration = SignedDuration::from_hours(1);
 ///
 /// Each trial respects the rules between pods that it can see. If the commands together break one, the pass is
 /// repeated, and each command must keep the rules together with all commands before it.
+///
+/// ```
+/// use jiff::Timestamp;
+/// use muster_scheduling::disrupt::{DisruptionInput, Settings, decide};
+/// use muster_scheduling::validate_disruption;
+///
+/// let (input, settings) = (DisruptionInput::default(), Settings::default());
+/// let decision = decide(&input, Timestamp::UNIX_EPOCH, &settings);
+/// assert!(decision.commands.is_empty(), "a cluster without managed nodes");
+/// assert!(validate_disruption(&input, Timestamp::UNIX_EPOCH, &settings, &decision).is_empty());
+/// ```
 pub fn decide(input: &DisruptionInput, now: Timestamp, settings: &Settings) -> Decision {
     decide_about(input, now, settings, None)
 }

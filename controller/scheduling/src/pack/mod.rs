@@ -150,7 +150,7 @@ const SMALL: usize = 500;
 /// limit, four in ten of a thousand pods did not go to their planned node, and 3-4 % of the price was bought again.
 const TELLING: f64 = 1.02;
 
-/// Packs the pending pods of `problem`.
+/// Packs the pending pods of `problem`. The [example of the crate](crate#example) calls it.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let (mut solution, costly) = shares::in_turn(problem, options, |part| {
         let compiled = Compiled::new(part, options);
