@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Nodes ──────┐
-//!  Pods ───────┼──► Picture ──► one line for each pair: instance │ Node │ state │ taints │ pods
+//!  Pods ───────┼──► Snapshot ──► one line for each pair: instance │ Node │ state │ taints │ pods
 //!  instances ──┘                an instance without a Node, and a Node without an instance, show as a gap
 //! ```
 

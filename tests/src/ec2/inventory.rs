@@ -11,7 +11,7 @@ use crate::snapshot;
 
 impl Ec2 {
     /// All instances, ended ones too, in the order of launch: for [`crate::snapshot::Snapshot`].
-    pub fn picture(&self) -> Vec<snapshot::Instance> {
+    pub fn snapshot(&self) -> Vec<snapshot::Instance> {
         let state = self.shared.state();
         let line = |kept: &super::instances::Kept| snapshot::Instance {
             id: kept.instance.id.clone(),

@@ -74,8 +74,8 @@ fn a_deployment_waits_for_a_node_and_runs_on_it() {
 
         let snapshot = Snapshot::take(case.cluster(), Vec::new(), case.id()).await.unwrap().to_string();
         let line = snapshot.lines().nth(1).unwrap();
-        assert!(line.starts_with("(i-0123456789abcdef0)") && line.contains(&format!("{name} Ready")), "{picture}");
-        assert_eq!(line.matches("web-").count(), 3, "{picture}");
+        assert!(line.starts_with("(i-0123456789abcdef0)") && line.contains(&format!("{name} Ready")), "{snapshot}");
+        assert_eq!(line.matches("web-").count(), 3, "{snapshot}");
 
         deployments.delete("web", &DeleteParams::foreground()).await.unwrap();
         wait::until_gone(deployments, "web", SOON).await.unwrap();

@@ -56,7 +56,7 @@ enum Item {
 
 /// Result of a task.
 enum Done {
-    ReconcileResult(Item, Verdict),
+    Reconciled(Item, Verdict),
     /// A reconciliation of a disruption command or stale taint.
     Advanced(disruption::Item, Verdict),
     /// A decision about disruption.
@@ -179,7 +179,7 @@ impl<P: Provider> Leader<P> {
     fn conclude(&mut self, done: Done) {
         let now = now();
         match done {
-            Done::ReconcileResult(item, verdict) => {
+            Done::Reconciled(item, verdict) => {
                 self.open = self.open.saturating_sub(1);
                 self.work_queue.close(&item, verdict, now);
                 self.look_at_claims_of_ready_classes();
@@ -308,7 +308,7 @@ impl<P: Provider> Leader<P> {
                     Item::Pool(name) => reconcile::pool(&context, name).await,
                     Item::Class(name) => reconcile::class(&context, name).await,
                 };
-                Done::ReconcileResult(item, verdict)
+                Done::Reconciled(item, verdict)
             });
         }
         while self.open < AT_ONCE && !self.is_opening {
