@@ -205,7 +205,16 @@ impl AgentConfig {
 
     /// Reads the document. Unknown fields and fields of the wrong type are ignored: a newer controller may send fields
     /// that this agent does not know, and a mistake in one field must not undo `reportOnly: true` in another.
-    /// [`crate::judge`] reports each of them.
+    /// [`crate::validate()`] reports each of them.
+    ///
+    /// ```
+    /// use muster_bootstrap::agent_config::AgentConfig;
+    ///
+    /// let text = "apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {reportOnly: true}\n";
+    /// let config = AgentConfig::read(text)?;
+    /// assert!(config.spec.report_only);
+    /// # Ok::<(), muster_bootstrap::agent_config::AgentConfigFault>(())
+    /// ```
     ///
     /// # Errors
     /// Returns an error if the document cannot be used.

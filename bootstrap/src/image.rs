@@ -4,8 +4,8 @@
 //! and no common way of building images.
 
 use crate::finding::Findings;
+use crate::input::Arch;
 use crate::place::Place;
-use crate::question::Arch;
 use crate::verdicts::{self, Verdict};
 
 /// Paths that are checked on an operating system.
@@ -33,7 +33,7 @@ pub static LINUX: Places = Places {
         ("/var/lib/kubelet/kubeconfig", "the credentials of another node"),
         ("/var/lib/kubelet/pki/kubelet-client-current.pem", "the client certificate of another node"),
         ("/var/lib/kubelet/pki/kubelet-server-current.pem", "the serving certificate of another node"),
-        ("/var/lib/cloud/instance", "cloud-init takes the boot for a second one, and runs nothing that is run once"),
+        ("/var/lib/cloud/instance", "cloud-init treats the boot as a second one, and does not run what runs only once"),
         ("/run/nodeadm/init", "nodeadm has run"),
         (CPU_STATE, "the kubelet exits if its policy is another one now"),
         (MEMORY_STATE, "the kubelet exits if its policy is another one now"),
@@ -76,6 +76,12 @@ const WINDOWS_PROVIDER: &str = r"C:\Program Files\Amazon\EKS\credential-provider
 
 /// Returns the version in the version output of a program: `containerd github.com/containerd/containerd/v2 2.0.5 …`, or
 /// `2.0.5`.
+///
+/// ```
+/// use muster_bootstrap::image::program_version;
+///
+/// assert_eq!(program_version("Kubernetes v1.34.1"), Some("1.34.1"));
+/// ```
 #[must_use]
 pub fn program_version(text: &str) -> Option<&str> {
     let is_version = |word: &&str| word.trim_start_matches('v').starts_with(|it: char| it.is_ascii_digit());

@@ -1,10 +1,10 @@
 //! Node bootstrap: evaluates user data and predicts the node it produces, without a node.
 //!
 //! ```text
-//!  bytes ──► userdata ──► families ──► Facts ──► rules ──► findings ──┐
-//!            parts with   al2          cluster,                       ├──► Report
-//!            lines        al2023       argv ◄── words                 │
-//!                         bottlerocket configuration ──► kubelet ──► effective
+//!  bytes ──► userdata ──► families ──► ParsedBootstrap ──► rules ──► findings ──┐
+//!            parts with   al2          cluster,                                 ├──► Report
+//!            lines        al2023       argv ◄── words                           │
+//!                         bottlerocket configuration ──► kubelet ────────► effective
 //!                         windows      taints, labels
 //!
 //!  EC2NodeClass ──► node_class ──► bytes      the user data that Muster and Karpenter generate from it
@@ -15,22 +15,22 @@
 //! This crate does no I/O, reads no clock and does not depend on the platform: the agent can judge a Linux document on
 //! Windows. Every decision is a value; every problem is a [`Finding`](finding::Finding) with a code of [`verdicts`].
 
-mod facts;
 mod families;
-mod judge;
 mod likeness;
+mod parsed;
 mod rules;
 mod tree;
+mod validate;
 
 pub mod agent_config;
 pub mod family;
 pub mod finding;
 pub mod image;
+pub mod input;
 pub mod kubelet;
 pub mod network;
 pub mod node_class;
 pub mod place;
-pub mod question;
 pub mod report;
 pub mod secrets;
 pub mod userdata;
@@ -38,6 +38,6 @@ pub mod verdicts;
 pub mod words;
 
 pub use self::family::Family;
-pub use self::judge::{judge, judge_node_class};
-pub use self::question::Question;
+pub use self::input::BootstrapInput;
 pub use self::report::Report;
+pub use self::validate::{validate, validate_node_class};

@@ -52,6 +52,16 @@ pub enum MergeFault {
 
 /// Generates the user data of a node, before base64 encoding.
 ///
+/// ```
+/// use muster_bootstrap::Family;
+/// use muster_bootstrap::node_class::{Launch, user_data};
+///
+/// let launch = Launch { cluster_name: "shop".to_owned(), ..Launch::default() };
+/// let document = user_data(Family::Al2023, "", &launch)?;
+/// assert!(document.contains("NodeConfig") && document.contains("karpenter.sh/unregistered"));
+/// # Ok::<(), muster_bootstrap::node_class::MergeFault>(())
+/// ```
+///
 /// # Errors
 /// Returns an error if the user data of the class cannot be merged: a launch would fail.
 pub fn user_data(family: Family, custom: &str, launch: &Launch) -> Result<String, MergeFault> {

@@ -49,6 +49,10 @@ const NAMES: [&str; 26] = [
 const USERS: [&str; 6] = ["-u", "--user", "-U", "--proxy-user", "--creds", "--src-creds"];
 
 /// Returns a text for output: on one line, shortened, without secrets.
+///
+/// ```
+/// assert!(!muster_bootstrap::secrets::clean("--token=abcdef0123456789").contains("abcdef"));
+/// ```
 #[must_use]
 pub fn clean(text: &str) -> String {
     cleaned(text, true)
@@ -264,7 +268,7 @@ mod tests {
             ("token = S3cretzz", "token [hidden]"),
             ("no value `token : S3cretzz`", "no value `token [hidden]"),
             ("nodeadm init --secret S3cretzz --bearer S3cretzz", "nodeadm init --secret [hidden]"),
-            ("`--token hunter2pw` is no flag", "`--token [hidden]"),
+            ("`--token hunter2pw` is not a flag", "`--token [hidden]"),
             ("curl -u admin:hunter2 https://x", "curl -u admin:[hidden] https://x"),
             ("curl --user=admin:hunter2 https://x", "curl --user=admin:[hidden] https://x"),
             ("pat: hunter2", "pat:[hidden]"),

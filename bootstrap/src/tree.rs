@@ -268,7 +268,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
                 Node::Scalar(Scalar::Null) => "null".to_owned(),
                 Node::Scalar(Scalar::Bool(value)) => value.to_string(),
                 Node::Scalar(Scalar::Number(number)) => number.to_string(),
-                Node::List(_) | Node::Map(_) => return Err(A::Error::custom("a key is no text")),
+                Node::List(_) | Node::Map(_) => return Err(A::Error::custom("a key is not text")),
             };
             let Spanned { mut value, referenced, .. } = map.next_value::<Spanned<Tree>>()?;
             value.line = line(&referenced);

@@ -29,39 +29,39 @@ fn main() -> Result<()> {
     let types: Catalogue = catalogue::read(&std::fs::read_to_string(catalogue_file)?)?.into();
     let manifests = manifest::read(&arguments.collect::<Vec<_>>(), &mut std::io::empty())?;
     let snapshot = snapshot::assemble(&manifests, &SnapshotSettings::default(), &|_| types.clone())?;
-    let mut estate = snapshot.managed_nodes.estate(&snapshot.problem);
+    let mut input = snapshot.managed_nodes.disruption_input(&snapshot.problem);
     let settings = Settings { move_price, ..Settings::default() };
     let (mut going, mut moved) = (0, 0);
-    let bound = bound(&estate);
-    println!("bound {bound:.2} $/h, before {:.2} $/h on {} nodes", price(&estate), estate.problem.nodes.len());
+    let bound = bound(&input);
+    println!("bound {bound:.2} $/h, before {:.2} $/h on {} nodes", price(&input), input.problem.nodes.len());
     let mut now: Timestamp = "2026-11-21T00:00:00Z".parse()?;
     for round in 1..=MOST_ROUNDS {
         #[expect(clippy::disallowed_methods, reason = "how long a decision takes is what is shown")]
         let start = Instant::now();
-        let decision = decide(&estate, now, &settings);
+        let decision = decide(&input, now, &settings);
         let seconds = start.elapsed().as_secs_f64();
-        if let Some(violation) = validate_disruption(&estate, now, &settings, &decision).first() {
+        if let Some(violation) = validate_disruption(&input, now, &settings, &decision).first() {
             return Err(violation.to_string().into());
         }
         if decision.commands.is_empty() {
             println!(
                 "at rest after {} rounds: {:.4} of the bound, {going} nodes gone, {moved} pods moved",
                 round - 1,
-                price(&estate) / bound
+                price(&input) / bound
             );
             return Ok(());
         }
         let goes: usize = decision.commands.iter().map(|command| command.candidates.len()).sum();
         going += goes;
         moved += decision.pods.len();
-        estate = carried_out(&estate, &decision, now);
+        input = carried_out(&input, &decision, now);
         println!(
             "round {round}: {} commands, {goes} nodes go, {} pods move, {seconds:.3} s: {:.2} $/h on {} nodes, {:.4} of the bound",
             decision.commands.len(),
             decision.pods.len(),
-            price(&estate),
-            estate.problem.nodes.len(),
-            price(&estate) / bound
+            price(&input),
+            input.problem.nodes.len(),
+            price(&input) / bound
         );
         now += SignedDuration::from_mins(10);
     }
@@ -69,13 +69,13 @@ fn main() -> Result<()> {
 }
 
 /// USD per hour of all nodes whose price is known.
-fn price(estate: &DisruptionInput) -> f64 {
-    (0..estate.problem.nodes.len()).filter_map(|node| estate.price(node)).sum()
+fn price(input: &DisruptionInput) -> f64 {
+    (0..input.problem.nodes.len()).filter_map(|node| input.price(node)).sum()
 }
 
 /// What no assignment of the pods of all nodes can undercut.
-fn bound(estate: &DisruptionInput) -> f64 {
-    let mut problem: Problem = estate.problem.clone();
+fn bound(input: &DisruptionInput) -> f64 {
+    let mut problem: Problem = input.problem.clone();
     for node in std::mem::take(&mut problem.nodes) {
         problem.pods.extend(node.bound.into_iter().map(|pod| Pod { name: pod.name, spec: pod.spec }));
     }

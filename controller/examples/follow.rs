@@ -7,7 +7,7 @@
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
 use muster_controller::state::Cluster;
-use muster_controller::watch::{Picture, connect_to_follow, follow};
+use muster_controller::watch::{ClusterCache, connect_to_follow, follow};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -17,31 +17,31 @@ fn main() -> Result<()> {
 }
 
 async fn watch(count: usize) -> Result<()> {
-    let (picture, _following) = follow(&connect_to_follow(None).await?, false);
-    picture.synced().await;
-    report("synced", &picture);
-    wait(&picture, |cluster| cluster.pods().len() >= count).await;
-    report("all pods are known", &picture);
-    wait(&picture, |cluster| cluster.unbound().next().is_none()).await;
-    report("all pods have a node", &picture);
-    wait(&picture, |cluster| cluster.pods().all(|pod| pod.pod.ready)).await;
-    report("all pods are ready", &picture);
-    wait(&picture, |cluster| cluster.pods().len() < count).await;
-    wait(&picture, |cluster| cluster.pods().len() < 100).await;
-    report("all pods are gone", &picture);
+    let (cluster_cache, _following) = follow(&connect_to_follow(None).await?, false);
+    cluster_cache.synced().await;
+    report("synced", &cluster_cache);
+    wait(&cluster_cache, |cluster| cluster.pods().len() >= count).await;
+    report("all pods are known", &cluster_cache);
+    wait(&cluster_cache, |cluster| cluster.unbound().next().is_none()).await;
+    report("all pods have a node", &cluster_cache);
+    wait(&cluster_cache, |cluster| cluster.pods().all(|pod| pod.pod.ready)).await;
+    report("all pods are ready", &cluster_cache);
+    wait(&cluster_cache, |cluster| cluster.pods().len() < count).await;
+    wait(&cluster_cache, |cluster| cluster.pods().len() < 100).await;
+    report("all pods are gone", &cluster_cache);
     Ok(())
 }
 
-async fn wait(picture: &Picture, holds: impl Fn(&Cluster) -> bool) {
-    while !holds(&picture.glance()) {
-        picture.changed().await;
-        // A picture is looked at now and then, not at every change.
+async fn wait(cluster_cache: &ClusterCache, holds: impl Fn(&Cluster) -> bool) {
+    while !holds(&cluster_cache.read()) {
+        cluster_cache.changed().await;
+        // The cache is read now and then, not at every change.
         tokio::time::sleep(std::time::Duration::from_millis(250)).await;
     }
 }
 
-fn report(what: &str, picture: &Picture) {
-    let cluster = picture.glance();
+fn report(what: &str, cluster_cache: &ClusterCache) {
+    let cluster = cluster_cache.read();
     let (pods, nodes, revision) = (cluster.pods().len(), cluster.nodes().len(), cluster.revision());
     let memory = |name: &str| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

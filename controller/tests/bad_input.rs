@@ -90,6 +90,7 @@ fn manifests() {
         ("a volume", class("spec:\n", "spec:\n  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: big}}]\n")),
         ("the annotation", class("name: default\n", "name: default\n  annotations: {muster.dev/prefix-delegation: maybe}\n")),
         ("a price", "{apiVersion: karpenter.sh/v1alpha1, kind: NodeOverlay, metadata: {name: o}, spec: {requirements: [], priceAdjustment: x%}}".to_owned()),
+        ("two objects", format!("{}---\n{}", pool("operator: In", "operator: Inn"), POD.replace("cpu: 1", "cpu: -1"))),
     ];
     let mut all = String::new();
     for (name, text) in cases {

@@ -215,7 +215,9 @@ fn strict_turns_a_pending_pod_into_a_no() {
     assert_eq!(plan["unschedulable"][0]["pod"], "default/huge");
     assert_eq!(plan["unschedulable"][0]["reason"], "Resources");
     assert_eq!(plan["unschedulable"][0]["nodePools"][0]["nodePool"], "general");
-    assert_eq!(String::from_utf8(strict.stderr).unwrap(), "error: 1 pod cannot be scheduled\n");
+    let stderr = String::from_utf8(strict.stderr).unwrap();
+    assert!(stderr.starts_with("warning: NodePool `general` refers to EC2NodeClass `"), "{stderr}");
+    assert!(stderr.ends_with("\nerror: 1 pod cannot be scheduled\n"), "{stderr}");
 }
 
 #[test]
@@ -231,6 +233,10 @@ fn pods_and_nodes_are_explained() {
         let text = succeeds(&[arguments.as_slice(), &["-f", "-"]].concat(), &input);
         assert!(text.contains("general"), "{text}");
     }
+    let elsewhere = input.replace("name: small", "name: small, namespace: shop");
+    assert_ne!(elsewhere, input);
+    let small = json(&succeeds(&["explain", "pod", "small", "-f", "-", "-o", "json"], &elsewhere));
+    assert_eq!(small["pod"], "shop/small");
     let message = fails(2, &["explain", "pod", "smal", "-f", "-"], &input);
     assert!(message.contains("did you mean `default/small`"), "{message}");
 }
@@ -242,6 +248,25 @@ fn new_names_avoid_those_of_nodes_that_exist() {
     let input = format!("{POOL}{node}{}", pod("small", "1"));
     let plan = json(&succeeds(&["plan", "-f", "-", "-o", "json"], &input));
     assert_eq!(plan["newNodes"][0]["name"], "general-1");
+}
+
+#[test]
+fn input_that_changes_a_plan_is_warned_of() {
+    let autoscaler = "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web}\nspec: {minReplicas: 3, \
+                      maxReplicas: 9, scaleTargetRef: {kind: Deployment, name: web}}\n";
+    let tiny = pod("small", "1").replace("memory: 1Gi", "memory: 512m");
+    let plan = muster(&["plan", "-f", "-"], &format!("{POOL}{tiny}{autoscaler}"));
+    let stderr = String::from_utf8(plan.stderr).unwrap();
+    for words in [
+        "Pod `default/small`: the pod requests 1 byte of memory: write memory with `Mi` or `Gi`",
+        "Deployment `web` is planned with its own `replicas` (1 if absent), not with 3 to 9",
+        "NodePool `general` refers to EC2NodeClass `default`, which is not in the input",
+    ] {
+        assert!(stderr.contains(words), "{words}: {stderr}");
+    }
+    let plan = muster(&["plan", "-f", "-"], pod("small", "1").trim_start_matches("---\n"));
+    let stderr = String::from_utf8(plan.stderr).unwrap();
+    assert!(stderr.contains("warning: there is no NodePool in the input"), "{stderr}");
 }
 
 #[test]
@@ -270,23 +295,23 @@ fn a_legacy_manifest_is_refused_by_name() {
 #[test]
 fn the_picture_in_the_readme_is_what_is_printed() {
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
-    let picture = readme.split("$ muster plan -f examples/shop\n").nth(1).unwrap().split("```").next().unwrap();
+    let shown = readme.split("$ muster plan -f examples/shop\n").nth(1).unwrap().split("```").next().unwrap();
     let timeless = |text: &str| -> Vec<String> {
         let lines = text.lines().map(|line| line.split(" Packed in ").next().unwrap_or_default().trim_end().to_owned());
         lines.collect()
     };
     let printed = succeeds(&["plan", "-f", shop().to_str().unwrap()], "");
-    assert_eq!(timeless(picture.trim_end()), timeless(printed.trim_end()));
+    assert_eq!(timeless(shown.trim_end()), timeless(printed.trim_end()));
 }
 
 /// Of the day only some lines are shown there, with a line of dots for what is left out.
 #[test]
 fn the_day_in_the_readme_is_what_is_played() {
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
-    let picture = readme.split("$ muster simulate -f examples/shop\n").nth(1).unwrap().split("```").next().unwrap();
+    let timeline = readme.split("$ muster simulate -f examples/shop\n").nth(1).unwrap().split("```").next().unwrap();
     let played = succeeds(&["simulate", "-f", shop().to_str().unwrap()], "");
     let mut left = played.lines();
-    for line in picture.lines().filter(|line| *line != "…") {
+    for line in timeline.lines().filter(|line| *line != "…") {
         // A long line is cut in the picture.
         let shown = line.strip_suffix('…').unwrap_or(line);
         assert!(left.any(|there| there.starts_with(shown)), "`{line}` is not played, or not then:\n{played}");
@@ -347,13 +372,13 @@ fn a_decision_names_each_managed_node_once_and_is_the_same_twice() {
 fn a_moment_must_be_one_and_only_nodes_can_be_gone() {
     let message = fails(2, &["disrupt", "-f", "-", "--now", "yesterday"], POOL);
     insta::assert_snapshot!(message, @r"
-    error: `--now`: `yesterday` is not a moment
+    error: `--now`: `yesterday` is not a time
 
     hint: write it in RFC 3339 with its zone, such as `2026-11-21T09:30:00Z`
     ");
     let message = fails(2, &["explain", "pod", "web-0", "-f", "-", "--if-removed"], POOL);
     insta::assert_snapshot!(message, @r"
-    error: `--if-removed` is about nodes, and a pod is asked about
+    error: `--if-removed` applies to nodes, not to pods
 
     hint: name the node: `muster explain node NAME --if-removed`
     ");
@@ -362,6 +387,6 @@ fn a_moment_must_be_one_and_only_nodes_can_be_gone() {
     insta::assert_snapshot!(message, @r"
     error: node `general-0` would only be launched
 
-    hint: `--if-removed` is about nodes that are there
+    hint: `--if-removed` applies to existing nodes only
     ");
 }

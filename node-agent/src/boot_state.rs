@@ -132,7 +132,7 @@ pub struct BootState {
     units: BTreeMap<String, Unit>,
     /// Restart count of the kubelet when it was last healthy.
     settled_restarts: u32,
-    sightings: BTreeMap<&'static str, LogMatch>,
+    log_matches: BTreeMap<&'static str, LogMatch>,
     /// `None` until the first probe.
     health: Option<Health>,
     /// Time when the kubelet became unhealthy while its unit is active.
@@ -172,7 +172,7 @@ impl BootState {
             native: None,
             units: BTreeMap::new(),
             settled_restarts: 0,
-            sightings: BTreeMap::new(),
+            log_matches: BTreeMap::new(),
             health: None,
             unwell_since: None,
             node: None,
@@ -211,7 +211,7 @@ impl BootState {
                 self.units.extend(units.into_iter().map(|unit| (unit.name.clone(), unit)));
                 self.reckon_health(now);
             }
-            Observation::Line(line) => self.hear(line, now),
+            Observation::Line(line) => self.on_log_line(line, now),
             Observation::Health(health) => {
                 self.health = Some(health);
                 self.reckon_health(now);
@@ -240,11 +240,11 @@ impl BootState {
         }
     }
 
-    fn hear(&mut self, line: Line, now: Timestamp) {
+    fn on_log_line(&mut self, line: Line, now: Timestamp) {
         let Some(signature) = signatures::find(&line) else { return };
         // If the clock was set back, `written` may lie in the future.
         let said = line.written.map_or(now, |it| it.at.min(now));
-        let sighting = self.sightings.entry(signature.verdict.code).or_insert_with(|| LogMatch {
+        let log_match = self.log_matches.entry(signature.verdict.code).or_insert_with(|| LogMatch {
             signature,
             first: said,
             last: said,
@@ -252,11 +252,11 @@ impl BootState {
             unit: line.unit.clone(),
             text: line.text.clone(),
         });
-        if said.duration_since(sighting.last) > LINE_COUNTS_FOR {
-            sighting.first = said;
+        if said.duration_since(log_match.last) > LINE_COUNTS_FOR {
+            log_match.first = said;
         }
-        (sighting.last, sighting.uptime) = (said, line.written.map(|it| it.uptime));
-        (sighting.unit, sighting.text) = (line.unit, line.text);
+        (log_match.last, log_match.uptime) = (said, line.written.map(|it| it.uptime));
+        (log_match.unit, log_match.text) = (line.unit, line.text);
     }
 
     fn see_node(&mut self, node: Option<NodeObject>, now: Timestamp) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Nodes ──────┐
-//!  Pods ───────┼──► Picture ──► one line for each pair: instance │ Node │ state │ taints │ pods
+//!  Pods ───────┼──► Snapshot ──► one line for each pair: instance │ Node │ state │ taints │ pods
 //!  instances ──┘                an instance without a Node, and a Node without an instance, show as a gap
 //! ```
 
@@ -41,13 +41,13 @@ struct NodeLine {
 
 /// What there is at one moment. `Display` shows it as a table whose lines are sorted by instance type, zone and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Picture {
+pub struct Snapshot {
     instances: Vec<Instance>,
     nodes: Vec<NodeLine>,
     unplaced: Vec<String>,
 }
 
-impl Picture {
+impl Snapshot {
     /// Takes the picture of a cluster and of the `instances` that EC2 describes. Only Nodes, pods and namespaces whose
     /// name or labels hold `mark` are on it, so that tests which run at once do not see each other; an empty mark shows
     /// all. Pods that daemons and the control plane run are left out.
@@ -79,7 +79,7 @@ impl Picture {
     }
 }
 
-impl fmt::Display for Picture {
+impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rows: Vec<[String; 6]> = Vec::new();
         let mut shown = BTreeSet::new();
@@ -198,6 +198,6 @@ mod tests {
             pod("web-2", json!(null), "ReplicaSet"),
         ];
         let instances = vec![instance("i-3", "m7g.large"), instance("i-2", "m7g.large"), instance("i-1", "c7g.large")];
-        insta::assert_snapshot!(Picture::of(&nodes, &pods, instances, ""));
+        insta::assert_snapshot!(Snapshot::of(&nodes, &pods, instances, ""));
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::facts::{Argument, Facts, Stated};
 use crate::families::cloud_init::commands_of;
 use crate::finding::Findings;
 use crate::network::Network;
+use crate::parsed::{Argument, ParsedBootstrap, Stated};
 use crate::place::{Source, line_text};
 use crate::rules::config::dns_fault;
 use crate::userdata::{Part, UserData};
@@ -43,7 +43,7 @@ const USE_MAX_PODS: &str = "--use-max-pods";
 const RACED: [&str; 2] = ["/etc/containerd/config.toml", "/etc/eks/bootstrap.sh"];
 
 /// Reads the scripts of a document.
-pub(crate) fn read(user_data: &UserData, facts: &mut Facts, findings: &mut Findings) {
+pub(crate) fn read(user_data: &UserData, bootstrap: &mut ParsedBootstrap, findings: &mut Findings) {
     for part in &user_data.parts {
         let commands = commands_of(part);
         for command in &commands {
@@ -51,8 +51,8 @@ pub(crate) fn read(user_data: &UserData, facts: &mut Facts, findings: &mut Findi
         }
         let found = commands.iter().enumerate().find_map(|(index, it)| Some((index, bootstrap_call(it)?)));
         if let Some((index, (words, at))) = found {
-            call(&words[at + 1..], &words[at], part, facts, findings);
-            cut_off(commands.get(index + 1..).unwrap_or_default(), part, facts, findings);
+            call(&words[at + 1..], &words[at], part, bootstrap, findings);
+            cut_off(commands.get(index + 1..).unwrap_or_default(), part, bootstrap, findings);
         }
     }
 }
@@ -88,13 +88,13 @@ fn shown(words: &[ShellWord]) -> String {
 }
 
 /// Reports options that a line end separates from the call: its backslash is missing, or a blank follows it.
-fn cut_off(after: &[Command], part: &Part, facts: &mut Facts, findings: &mut Findings) {
+fn cut_off(after: &[Command], part: &Part, bootstrap: &mut ParsedBootstrap, findings: &mut Findings) {
     let is_option = |command: &&Command| command.words.first().is_some_and(|word| word.text.starts_with("--"));
     for command in after.iter().take_while(is_option) {
         let Some(first) = command.words.first() else { continue };
         let place = part.source.at(first.line);
         for word in &command.words {
-            facts.lose(word.text.strip_prefix("--kubelet-extra-args=").unwrap_or(&word.text), &place);
+            bootstrap.lose(word.text.strip_prefix("--kubelet-extra-args=").unwrap_or(&word.text), &place);
         }
         let name = short(&first.text);
         let message = format!("`{name}` does not reach bootstrap.sh: the line before does not continue on this one");
@@ -105,9 +105,15 @@ fn cut_off(after: &[Command], part: &Part, facts: &mut Facts, findings: &mut Fin
 
 /// Parses a call as the loop of the script does: a known option takes the next word, every other word is positional,
 /// and only the first positional word is used.
-fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts, findings: &mut Findings) {
-    facts.configures_kubelet = true;
-    facts.needs_pod_table = true;
+fn call(
+    words: &[ShellWord],
+    script: &ShellWord,
+    part: &Part,
+    bootstrap: &mut ParsedBootstrap,
+    findings: &mut Findings,
+) {
+    bootstrap.configures_kubelet = true;
+    bootstrap.needs_pod_table = true;
     let mut positional = Vec::new();
     let (mut extra, mut uses_table) = (None, None);
     let mut options = BTreeMap::new();
@@ -120,18 +126,18 @@ fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts,
                 options.insert(word.text.as_str(), value);
             }
             match word.text.as_str() {
-                "--apiserver-endpoint" => facts.endpoint = stated(),
-                "--b64-cluster-ca" => facts.certificate_authority = stated(),
-                "--service-ipv4-cidr" | "--service-ipv6-cidr" => facts.service_cidr = stated(),
+                "--apiserver-endpoint" => bootstrap.endpoint = stated(),
+                "--b64-cluster-ca" => bootstrap.certificate_authority = stated(),
+                "--service-ipv4-cidr" | "--service-ipv6-cidr" => bootstrap.service_cidr = stated(),
                 "--kubelet-extra-args" => extra = Some(value),
                 USE_MAX_PODS => {
-                    facts.needs_pod_table = value.text != "false";
+                    bootstrap.needs_pod_table = value.text != "false";
                     uses_table = Some(value);
                 }
                 _ => {}
             }
             // A value that the shell expands cannot be judged.
-            for stated in [&mut facts.endpoint, &mut facts.certificate_authority, &mut facts.service_cidr] {
+            for stated in [&mut bootstrap.endpoint, &mut bootstrap.certificate_authority, &mut bootstrap.service_cidr] {
                 stated.take_if(|stated| stated.text.contains(['$', '`']));
             }
         } else {
@@ -143,13 +149,13 @@ fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts,
     for (index, word) in positional.iter().enumerate().filter(|(_, word)| word.is_open) {
         if is_all(&word.text) || (index > 0 && word.text.starts_with(['$', '`'])) {
             let place = part.source.at(word.line);
-            facts.arguments.push(Argument { text: word.text.clone(), place, is_open: true });
+            bootstrap.arguments.push(Argument { text: word.text.clone(), place, is_open: true });
         }
     }
     for (index, word) in positional.iter().enumerate().filter(|(_, word)| word.text.starts_with('-')) {
         let name = word.text.split('=').next().unwrap_or_default();
         let value = word.text.split_once('=').map(|(_, value)| value).filter(|_| OPTIONS.contains(&name));
-        facts.lose(value.unwrap_or(&word.text), &part.source.at(word.line));
+        bootstrap.lose(value.unwrap_or(&word.text), &part.source.at(word.line));
         let place = part.source.at(word.line);
         if index == 0 {
             let message = format!("`{}` is taken for the name of the cluster", short(&word.text));
@@ -169,16 +175,16 @@ fn call(words: &[ShellWord], script: &ShellWord, part: &Part, facts: &mut Facts,
             findings.add(&verdicts::UD19, "bootstrap.sh is called without the name of a cluster", place, &script.text);
         }
         Some(name) if !name.text.starts_with('-') && !name.is_open => {
-            facts.cluster_name = Some(Stated { text: name.text.clone(), place: part.source.at(name.line) });
+            bootstrap.cluster_name = Some(Stated { text: name.text.clone(), place: part.source.at(name.line) });
         }
         Some(_) => {}
     }
     refused(&options, part, findings);
     if let Some(extra) = extra {
-        extra_args(extra, &part.source, facts, findings);
+        extra_args(extra, &part.source, bootstrap, findings);
         let sets_pods = |it: &&Argument| it.text.starts_with("--max-pods");
-        if let Some(argument) = facts.arguments.iter().find(sets_pods)
-            && facts.needs_pod_table
+        if let Some(argument) = bootstrap.arguments.iter().find(sets_pods)
+            && bootstrap.needs_pod_table
             && uses_table.is_none_or(|value| !value.is_open)
         {
             let message = "`--max-pods` is set, and bootstrap.sh reserves memory for the number of its own table";
@@ -204,7 +210,7 @@ fn refused(options: &BTreeMap<&str, &ShellWord>, part: &Part, findings: &mut Fin
     let family = text("--ip-family").map(str::to_lowercase);
     let family = family.as_deref();
     if let Some(family) = family.filter(|it| !matches!(*it, "ipv4" | "ipv6" | "")) {
-        let message = format!("`{family}` is no family of IP addresses");
+        let message = format!("`{family}` is not an IP address family");
         refuse("--ip-family", message, "write `ipv4` or `ipv6`");
     }
     // If one of the two is missing, bootstrap.sh reads the network from the EKS API.
@@ -241,7 +247,7 @@ fn marked(letter: char) -> Option<String> {
 }
 
 /// Parses `--kubelet-extra-args`. bootstrap.sh writes it in single quotes to a drop-in, which systemd reads.
-fn extra_args(extra: &ShellWord, source: &Source, facts: &mut Facts, findings: &mut Findings) {
+fn extra_args(extra: &ShellWord, source: &Source, bootstrap: &mut ParsedBootstrap, findings: &mut Findings) {
     const VARIABLE: &str = "KUBELET_EXTRA_ARGS";
     let place = source.at(extra.line);
     let unit = format!("[Service]\nEnvironment='{VARIABLE}={}'\n", extra.text);
@@ -256,7 +262,7 @@ fn extra_args(extra: &ShellWord, source: &Source, facts: &mut Facts, findings: &
     let is_of_node = |text: &str| text.contains(MARK);
     if reached.len() < meant.len() {
         for word in meant.iter().skip(reached.len()) {
-            facts.lose(&word.text, &place);
+            bootstrap.lose(&word.text, &place);
         }
         let lost = meant.get(reached.len()).map(|word| short(&word.text)).unwrap_or_default();
         if extra.text.trim().contains('\n') {
@@ -267,7 +273,7 @@ fn extra_args(extra: &ShellWord, source: &Source, facts: &mut Facts, findings: &
             findings.add(&verdicts::KA34, message, place.clone(), &extra.text);
         }
     }
-    facts.arguments.extend(reached.into_iter().map(|word| Argument {
+    bootstrap.arguments.extend(reached.into_iter().map(|word| Argument {
         is_open: (extra.is_open && word.text.contains(['$', '`'])) || is_of_node(&word.text),
         text: word.text.replace(MARK, "%"),
         place: place.clone(),

@@ -2,14 +2,14 @@
 //!
 //! Source: nodeadm of awslabs/amazon-eks-ami, release v20260714: `internal/configprovider`, `internal/api`.
 
-use crate::facts::{Argument, Facts, Stated};
 use crate::families::al2;
 use crate::families::cloud_init::commands_of;
 use crate::finding::{Findings, Severity};
+use crate::input::BootstrapInput;
 use crate::kubelet::config::{Form, Layer};
 use crate::kubelet::schema::{FieldFault, FieldFaultKind, KUBELET, NODE_CONFIG};
+use crate::parsed::{Argument, ParsedBootstrap, Stated};
 use crate::place::{Place, line_text};
-use crate::question::Question;
 use crate::rules::{containerd, node_config};
 use crate::tree::{self, Tree};
 use crate::userdata::{NODE_CONFIG_TYPE, Part, PartKind, UserData};
@@ -35,7 +35,12 @@ struct Merged {
 }
 
 /// Reads the documents.
-pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts, findings: &mut Findings) {
+pub(crate) fn read(
+    input: &BootstrapInput,
+    user_data: &UserData,
+    bootstrap: &mut ParsedBootstrap,
+    findings: &mut Findings,
+) {
     let (mut found, mut nested, mut mistyped) = (Vec::new(), Vec::new(), Vec::new());
     for part in user_data.of_kind(PartKind::NodeConfig) {
         match part.depth {
@@ -51,11 +56,11 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
     }
     for part in &mistyped {
         let named = if part.media_type.is_empty() { "none".to_owned() } else { format!("`{}`", part.media_type) };
-        let message = format!("nodeadm passes over part {}: its media type is {named}", part.number);
+        let message = format!("nodeadm skips part {}: its media type is {named}", part.number);
         let fix = "give the part that holds the NodeConfig `Content-Type: application/node.eks.aws`";
         findings.add_with_fix(&verdicts::UD03, message, fix, part.source.at(1), line_text(&part.text, 1));
     }
-    scripts(question, user_data, findings);
+    scripts(input, user_data, findings);
     if found.is_empty() {
         let is_explained = !nested.is_empty() || !mistyped.is_empty() || findings.has(&verdicts::UD10);
         if !is_explained && !findings.has(&verdicts::UD01) {
@@ -64,12 +69,12 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         }
         return;
     }
-    facts.configures_kubelet = true;
+    bootstrap.configures_kubelet = true;
     let mut merged = Merged::default();
     for part in &found {
-        document(part, facts, &mut merged, findings);
+        document(part, bootstrap, &mut merged, findings);
     }
-    if question.is_of_node_class && !merged.max_pods.is_empty() {
+    if input.is_of_node_class && !merged.max_pods.is_empty() {
         // Karpenter's own document is the last one, and always sets maxPods.
         let places = &merged.max_pods[..merged.max_pods.len() - 1];
         if let Some(place) = places.first().or(merged.max_pods.first()) {
@@ -78,14 +83,14 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         }
     }
     if !merged.is_broken {
-        required(facts, user_data, findings);
+        required(bootstrap, user_data, findings);
     }
-    fips(merged.fips.take(), facts, findings);
-    arguments(merged.flags, facts, findings);
+    fips(merged.fips.take(), bootstrap, findings);
+    arguments(merged.flags, bootstrap, findings);
     proxies(user_data, merged.has_proxy, findings);
 }
 
-fn document(part: &Part, facts: &mut Facts, merged: &mut Merged, findings: &mut Findings) {
+fn document(part: &Part, bootstrap: &mut ParsedBootstrap, merged: &mut Merged, findings: &mut Findings) {
     let tree = match tree::yaml(&part.text) {
         Ok(tree) if tree.is_map() => tree,
         Ok(tree) => {
@@ -119,10 +124,10 @@ fn document(part: &Part, facts: &mut Facts, merged: &mut Merged, findings: &mut 
         node_config::second(line, part, findings);
     }
     let Some(spec) = tree.get("spec") else { return };
-    cluster(spec, part, facts);
+    cluster(spec, part, bootstrap);
     node_config::check(spec, part, findings);
     if let Some(containerd) = spec.at(&["containerd", "config"]) {
-        containerd::check(containerd, part, facts, findings);
+        containerd::check(containerd, part, bootstrap, findings);
     }
     if let Some((line, environment)) = spec.get("instance").and_then(|it| it.entry("environment")) {
         environment_of_services(environment, part.source.at(line), merged, findings);
@@ -131,7 +136,7 @@ fn document(part: &Part, facts: &mut Facts, merged: &mut Merged, findings: &mut 
     if let Some(config) = kubelet.get("config") {
         if config.is_map() {
             merged.max_pods.extend(config.entry("maxPods").map(|(line, _)| part.source.at(line)));
-            facts.layers.push(Layer { tree: config.clone(), source: part.source.clone(), form: Form::Field });
+            bootstrap.layers.push(Layer { tree: config.clone(), source: part.source.clone(), form: Form::Field });
         } else {
             merged.is_broken = true;
             let message = format!("field `spec.kubelet.config` must be a map, not {}", config.describe());
@@ -142,7 +147,7 @@ fn document(part: &Part, facts: &mut Facts, merged: &mut Merged, findings: &mut 
     if let Some((line, value)) = kubelet.entry("maxPodsExpression")
         && let Some(text) = value.text().filter(|text| !text.is_empty())
     {
-        facts.max_pods_expression = Some(Stated { text: text.to_owned(), place: part.source.at(line) });
+        bootstrap.max_pods_expression = Some(Stated { text: text.to_owned(), place: part.source.at(line) });
     }
     for flag in kubelet.get("flags").map(Tree::items).unwrap_or_default() {
         if let Some(text) = flag.text() {
@@ -177,14 +182,14 @@ fn field(fault: &FieldFault, part: &Part, merged: &mut Merged, findings: &mut Fi
             findings.add_as(Severity::Warning, &verdicts::UD06, message, place, shown);
         }
         FieldFaultKind::Twice => {
-            let message = format!("field `{path}` stands twice; the last one counts");
+            let message = format!("field `{path}` occurs twice; the last one counts");
             findings.add_as(Severity::Warning, &verdicts::UD06, message, place, shown);
         }
     }
 }
 
 /// Reads the cluster settings. Scalars of later documents override earlier ones.
-fn cluster(spec: &Tree, part: &Part, facts: &mut Facts) {
+fn cluster(spec: &Tree, part: &Part, bootstrap: &mut ParsedBootstrap) {
     let Some(cluster) = spec.get("cluster") else { return };
     let stated = |key: &str| {
         let (line, value) = cluster.entry(key)?;
@@ -192,10 +197,10 @@ fn cluster(spec: &Tree, part: &Part, facts: &mut Facts) {
         Some(Stated { text, place: part.source.at(line) })
     };
     for (key, place) in [
-        ("name", &mut facts.cluster_name),
-        ("apiServerEndpoint", &mut facts.endpoint),
-        ("certificateAuthority", &mut facts.certificate_authority),
-        ("cidr", &mut facts.service_cidr),
+        ("name", &mut bootstrap.cluster_name),
+        ("apiServerEndpoint", &mut bootstrap.endpoint),
+        ("certificateAuthority", &mut bootstrap.certificate_authority),
+        ("cidr", &mut bootstrap.service_cidr),
     ] {
         if let Some(stated) = stated(key) {
             *place = Some(stated);
@@ -203,16 +208,20 @@ fn cluster(spec: &Tree, part: &Part, facts: &mut Facts) {
     }
 }
 
-fn required(facts: &Facts, user_data: &UserData, findings: &mut Findings) {
+fn required(bootstrap: &ParsedBootstrap, user_data: &UserData, findings: &mut Findings) {
     for (what, field, stated) in [
-        ("Name is missing in cluster configuration", "spec.cluster.name", &facts.cluster_name),
-        ("Apiserver endpoint is missing in cluster configuration", "spec.cluster.apiServerEndpoint", &facts.endpoint),
+        ("Name is missing in cluster configuration", "spec.cluster.name", &bootstrap.cluster_name),
+        (
+            "Apiserver endpoint is missing in cluster configuration",
+            "spec.cluster.apiServerEndpoint",
+            &bootstrap.endpoint,
+        ),
         (
             "Certificate authority is missing in cluster configuration",
             "spec.cluster.certificateAuthority",
-            &facts.certificate_authority,
+            &bootstrap.certificate_authority,
         ),
-        ("CIDR is missing in cluster configuration", "spec.cluster.cidr", &facts.service_cidr),
+        ("CIDR is missing in cluster configuration", "spec.cluster.cidr", &bootstrap.service_cidr),
     ] {
         if stated.is_none() {
             findings.add_with_fix(
@@ -229,7 +238,7 @@ fn required(facts: &Facts, user_data: &UserData, findings: &mut Findings) {
 /// Reads the flags. nodeadm joins them with blanks, without quotes, into an environment file, which systemd reads.
 /// Flags that nodeadm generates always come first, so a quote in these flags never begins the value, where the file
 /// format would interpret it.
-fn arguments(flags: Vec<(String, Place)>, facts: &mut Facts, findings: &mut Findings) {
+fn arguments(flags: Vec<(String, Place)>, bootstrap: &mut ParsedBootstrap, findings: &mut Findings) {
     let mut file = format!("{VARIABLE}={OWN}");
     let mut starts = Vec::new();
     for (flag, place) in &flags {
@@ -246,7 +255,7 @@ fn arguments(flags: Vec<(String, Place)>, facts: &mut Facts, findings: &mut Find
         let lost = file.get(cut..).unwrap_or_default().trim();
         let message = format!("a line end in a flag loses `{}`", lost.split(['=', '\n']).next().unwrap_or_default());
         if let Some(place) = place_of(cut) {
-            facts.lose(lost, &place);
+            bootstrap.lose(lost, &place);
             findings.add(&verdicts::KA05, message, place, lost);
         }
     }
@@ -254,18 +263,18 @@ fn arguments(flags: Vec<(String, Place)>, facts: &mut Facts, findings: &mut Find
     let value = last(&variables, VARIABLE).map(|variable| variable.value.as_slice()).unwrap_or_default();
     for word in split_value(value).into_iter().skip(1) {
         if let Some(place) = place_of(word.at) {
-            facts.arguments.push(Argument { text: word.text, place, is_open: false });
+            bootstrap.arguments.push(Argument { text: word.text, place, is_open: false });
         }
     }
 }
 
 /// Reports calls of bootstrap.sh. Scripts run after nodeadm has read its configuration.
-fn scripts(question: &Question, user_data: &UserData, findings: &mut Findings) {
+fn scripts(input: &BootstrapInput, user_data: &UserData, findings: &mut Findings) {
     for part in &user_data.parts {
         let commands = commands_of(part);
         if let Some((words, at)) = commands.iter().find_map(al2::bootstrap_call) {
             // With a NodeConfig, which Muster and Karpenter add, the node joins although the script fails.
-            let is_configured = question.is_of_node_class || user_data.of_kind(PartKind::NodeConfig).next().is_some();
+            let is_configured = input.is_of_node_class || user_data.of_kind(PartKind::NodeConfig).next().is_some();
             let severity = if is_configured { Severity::Warning } else { Severity::Error };
             let place = part.source.at(words[at].line);
             findings.add_as(
@@ -300,9 +309,9 @@ fn environment_of_services(environment: &Tree, place: Place, merged: &mut Merged
 const FIPS_REGIONS: [&str; 6] = ["us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "ca-west-1"];
 
 /// Reports FIPS endpoints in a region without them: nodeadm calls EC2 with the environment of all services.
-fn fips(asked: Option<Place>, facts: &Facts, findings: &mut Findings) {
+fn fips(asked: Option<Place>, bootstrap: &ParsedBootstrap, findings: &mut Findings) {
     let Some(place) = asked else { return };
-    let Some(region) = facts.endpoint.as_ref().and_then(|endpoint| region(&endpoint.text)) else { return };
+    let Some(region) = bootstrap.endpoint.as_ref().and_then(|endpoint| region(&endpoint.text)) else { return };
     if !FIPS_REGIONS.contains(&region) && !region.starts_with("us-gov-") {
         let message = format!("EC2 has no FIPS endpoint in {region}");
         findings.add(&verdicts::ID10, message, place, "AWS_USE_FIPS_ENDPOINT: true");

@@ -1,19 +1,24 @@
 //! Bottlerocket: settings in TOML.
 
-use crate::facts::{Facts, Settings, Stated};
 use crate::finding::{Findings, Severity};
+use crate::input::BootstrapInput;
 use crate::kubelet::labels::is_label_value;
 use crate::kubelet::schema::{BOTTLEROCKET, FieldFaultKind};
 use crate::kubelet::taints::{EFFECTS, Taint};
 use crate::likeness;
+use crate::parsed::{ParsedBootstrap, Settings, Stated};
 use crate::place::{Source, line_text};
-use crate::question::Question;
 use crate::tree::{self, Tree};
 use crate::userdata::UserData;
 use crate::verdicts;
 
 /// Reads the settings. The whole user data is one TOML document, without parts.
-pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts, findings: &mut Findings) {
+pub(crate) fn read(
+    input: &BootstrapInput,
+    user_data: &UserData,
+    bootstrap: &mut ParsedBootstrap,
+    findings: &mut Findings,
+) {
     let source = Source::whole(user_data.anywhere().source);
     let text = user_data.text();
     let tree = match tree::toml(text) {
@@ -36,7 +41,7 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         findings.add_as(severity, &verdicts::UD06, message, source.at(*line), line_text(text, *line));
     }
     for (key, line, _) in tree.entries().iter().filter(|(key, ..)| key != "settings") {
-        let message = format!("Bottlerocket takes settings below `settings` only; `{key}` is none");
+        let message = format!("Bottlerocket only takes settings below `settings`, not `{key}`");
         findings.add(&verdicts::UD06, message, source.at(*line), line_text(text, *line));
     }
     types(&tree, &mut |path, wanted, found, line| {
@@ -45,12 +50,12 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         findings.add_with_fix(&verdicts::UD25, message, &fix, source.at(line), line_text(text, line));
     });
     let Some(kubernetes) = tree.at(&["settings", "kubernetes"]) else {
-        if !question.is_of_node_class {
+        if !input.is_of_node_class {
             missing(user_data, findings, "settings.kubernetes");
         }
         return;
     };
-    facts.configures_kubelet = true;
+    bootstrap.configures_kubelet = true;
     for fault in BOTTLEROCKET.check(kubernetes, None) {
         let path = format!("settings.kubernetes.{}", fault.path);
         let (place, shown) = (source.at(fault.line), line_text(text, fault.line));
@@ -87,9 +92,9 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
         let (line, value) = kubernetes.entry(key)?;
         Some(Stated { text: value.text()?.to_owned(), place: source.at(line) })
     };
-    facts.cluster_name = stated("cluster-name");
-    facts.endpoint = stated("api-server");
-    facts.certificate_authority = stated("cluster-certificate");
+    bootstrap.cluster_name = stated("cluster-name");
+    bootstrap.endpoint = stated("api-server");
+    bootstrap.certificate_authority = stated("cluster-certificate");
     let is_standalone = kubernetes.get("standalone-mode").and_then(Tree::boolean) == Some(true);
     for key in ["cluster-name", "api-server", "cluster-certificate"] {
         if kubernetes.get(key).is_none() && !is_standalone {
@@ -104,7 +109,7 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
     for (key, line, value) in kubernetes.get("node-labels").map(Tree::entries).unwrap_or_default() {
         let Some(value) = value.text() else { continue };
         if !is_label_value(value) {
-            let message = format!("label `{key}` has a value that is none");
+            let message = format!("label `{key}` has an invalid value");
             findings.add(&verdicts::KA06, message, source.at(*line), line_text(text, *line));
         }
         settings.labels.push((key.clone(), value.to_owned(), source.at(*line)));
@@ -114,7 +119,7 @@ pub(crate) fn read(question: &Question, user_data: &UserData, facts: &mut Facts,
             findings.add(verdict, message, source.at(*line), line_text(text, *line));
         });
     }
-    facts.settings = Some(settings);
+    bootstrap.settings = Some(settings);
 }
 
 /// Tables below `settings`. Source: bottlerocket-os/bottlerocket, documentation of the settings, 1.20 and later.

@@ -1,11 +1,11 @@
 //! Environment file of the kubelet's unit: nodeadm's variable, which holds all arguments, or the variables of AL2,
 //! which the unit adds to its own arguments.
 
-use crate::facts::{Argument, Facts};
 use crate::family::Family;
 use crate::finding::Findings;
+use crate::input::File;
+use crate::parsed::{Argument, ParsedBootstrap};
 use crate::place::{Lines, Source, line_text};
-use crate::question::File;
 use crate::verdicts;
 use crate::words::systemd::{Variable, environment_file, last, split_value};
 
@@ -14,7 +14,7 @@ const OF_AL2: [&str; 2] = ["KUBELET_ARGS", "KUBELET_EXTRA_ARGS"];
 
 /// Reads the arguments of a file. They apply on the machine, so they replace the arguments that result from the user
 /// data.
-pub(crate) fn read(file: &File, family: Family, facts: &mut Facts, findings: &mut Findings) {
+pub(crate) fn read(file: &File, family: Family, bootstrap: &mut ParsedBootstrap, findings: &mut Findings) {
     let source = Source::whole(file.name.as_str());
     let variables = environment_file(&file.text);
     let lines = Lines::new(&file.text);
@@ -25,16 +25,16 @@ pub(crate) fn read(file: &File, family: Family, facts: &mut Facts, findings: &mu
         _ => last(&variables, OF_NODEADM).is_some(),
     };
     let names: &[&str] = if is_of_al2023 { &[OF_NODEADM] } else { &OF_AL2 };
-    facts.configures_kubelet = true;
-    facts.is_of_one_machine = true;
+    bootstrap.configures_kubelet = true;
+    bootstrap.is_of_one_machine = true;
     // A file without these variables leaves an AL2023 kubelet without arguments. The unit of AL2 has its own.
     let is_empty = names.iter().all(|name| last(&variables, name).is_none());
-    facts.has_all_arguments = is_of_al2023 || (is_empty && family != Family::Al2);
-    facts.arguments.clear();
+    bootstrap.has_all_arguments = is_of_al2023 || (is_empty && family != Family::Al2);
+    bootstrap.arguments.clear();
     for name in names {
         for word in last(&variables, name).map(|variable| split_value(&variable.value)).unwrap_or_default() {
             let place = source.at(lines.of(word.at));
-            facts.arguments.push(Argument { text: word.text, place, is_open: false });
+            bootstrap.arguments.push(Argument { text: word.text, place, is_open: false });
         }
     }
     for name in OF_AL2.into_iter().filter(|_| is_of_al2023) {
@@ -43,11 +43,11 @@ pub(crate) fn read(file: &File, family: Family, facts: &mut Facts, findings: &mu
         let message = format!("`{name}` is a variable of AL2; the kubelet's unit of AL2023 does not read it");
         findings.add(&verdicts::UD35, message, source.at(line), line_text(&file.text, line));
     }
-    lost(&file.text, &variables, &source, facts, findings);
+    lost(&file.text, &variables, &source, bootstrap, findings);
 }
 
 /// Reports lines that begin like arguments but are part of no value, because a line end cuts them off.
-fn lost(text: &str, variables: &[Variable], source: &Source, facts: &mut Facts, findings: &mut Findings) {
+fn lost(text: &str, variables: &[Variable], source: &Source, bootstrap: &mut ParsedBootstrap, findings: &mut Findings) {
     let mut at = 0;
     for (index, line) in text.split('\n').enumerate() {
         let start = at + line.len() - line.trim_start().len();
@@ -58,7 +58,7 @@ fn lost(text: &str, variables: &[Variable], source: &Source, facts: &mut Facts, 
         }
         let place = source.at(index + 1);
         let name = line.trim().split(['=', ' ']).next().unwrap_or_default();
-        facts.lose(line.trim(), &place);
+        bootstrap.lose(line.trim(), &place);
         findings.add(&verdicts::KA05, format!("a line end in the environment file loses `{name}`"), place, line.trim());
     }
 }

@@ -1,9 +1,9 @@
 //! Windows: a PowerShell script that calls Start-EKSBootstrap.ps1.
 
-use crate::facts::{Argument, Facts, Stated};
 use crate::finding::{Findings, Severity};
 use crate::likeness;
 use crate::network::Network;
+use crate::parsed::{Argument, ParsedBootstrap, Stated};
 use crate::place::{Source, line_of, line_text};
 use crate::tree::{self, Tree};
 use crate::userdata::{PartKind, UserData};
@@ -39,7 +39,7 @@ const COMMON: [&str; 9] = [
 const SWITCHES: [&str; 2] = ["Verbose", "Debug"];
 
 /// Reads the script.
-pub(crate) fn read(user_data: &UserData, facts: &mut Facts, findings: &mut Findings) {
+pub(crate) fn read(user_data: &UserData, bootstrap: &mut ParsedBootstrap, findings: &mut Findings) {
     let Some((script, source)) = script(user_data, findings) else { return };
     let statements = statements(&script);
     let Some(call) = statements.iter().find(|words| is_call(words)) else {
@@ -56,8 +56,8 @@ pub(crate) fn read(user_data: &UserData, facts: &mut Facts, findings: &mut Findi
             None => findings.add(&verdicts::WN12, message, source.anywhere(), ""),
         };
     };
-    facts.configures_kubelet = true;
-    read_call(call, &source, facts, findings);
+    bootstrap.configures_kubelet = true;
+    read_call(call, &source, bootstrap, findings);
 }
 
 /// Returns the script that EC2Launch runs.
@@ -85,7 +85,7 @@ fn script(user_data: &UserData, findings: &mut Findings) -> Option<(String, Sour
     let script = text.get(start..closing.unwrap_or(text.len())).unwrap_or_default();
     if let Some(second) = lower.get(start..).and_then(|rest| rest.find("<powershell>")).map(|at| start + at) {
         let line = line_of(text, second);
-        let message = "a second `<powershell>` stands inside the first or after it";
+        let message = "there is a second `<powershell>` inside or after the first one";
         findings.add(&verdicts::WN11, message, source.at(line), line_text(text, line));
     }
     Some((script.to_owned(), Source { first_line: line_of(text, start), ..source }))
@@ -139,7 +139,7 @@ fn runs_something_else(words: &[PowerShellWord]) -> bool {
 }
 
 /// Reads a call, with the parameter binding of PowerShell.
-fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findings: &mut Findings) {
+fn read_call(call: &[PowerShellWord], source: &Source, bootstrap: &mut ParsedBootstrap, findings: &mut Findings) {
     let mut words =
         call.iter().skip(if call.first().is_some_and(|word| word.text == "&" || word.text == ".") { 2 } else { 1 });
     let mut given: Vec<&str> = Vec::new();
@@ -153,7 +153,7 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
             if word.is_open && !word.is_quoted && word.text.starts_with('@') || word.text == "$(…)" && !word.is_quoted
             {
                 is_open = true;
-                facts.arguments.push(Argument { text: "$(…)".to_owned(), place, is_open: true });
+                bootstrap.arguments.push(Argument { text: "$(…)".to_owned(), place, is_open: true });
             } else if is_redirection(word) {
                 // The file may be a word of its own.
                 if word.text.ends_with('>') {
@@ -179,7 +179,7 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
             let message = format!("Start-EKSBootstrap.ps1 has no parameter `-{name}`{meant}");
             findings.add(&verdicts::WN04, message, place, &word.text);
             if let Some(value) = words.clone().next().filter(|next| next.is_quoted || !next.text.starts_with('-')) {
-                facts.lose(&value.text, &source.at(value.line));
+                bootstrap.lose(&value.text, &source.at(value.line));
                 words.next();
             }
             continue;
@@ -193,10 +193,10 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
         given.push(parameter);
         let stated = || (!value.is_open).then(|| Stated { text: value.text.clone(), place: source.at(value.line) });
         match parameter {
-            "EKSClusterName" => facts.cluster_name = stated(),
-            "APIServerEndpoint" => facts.endpoint = stated(),
-            "Base64ClusterCA" => facts.certificate_authority = stated(),
-            "ServiceCIDR" => facts.service_cidr = stated(),
+            "EKSClusterName" => bootstrap.cluster_name = stated(),
+            "APIServerEndpoint" => bootstrap.endpoint = stated(),
+            "Base64ClusterCA" => bootstrap.certificate_authority = stated(),
+            "ServiceCIDR" => bootstrap.service_cidr = stated(),
             "DNSClusterIP" => dns = stated(),
             "KubeletExtraArgs" => {
                 let arguments = split_command_line(&value.text).into_iter().map(|word| Argument {
@@ -204,9 +204,9 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
                     text: word.text,
                     place: source.at(value.line),
                 });
-                facts.arguments.extend(arguments);
+                bootstrap.arguments.extend(arguments);
                 if let Some(cut) = words.clone().next().filter(|next| next.is_attached) {
-                    facts.lose(&cut.text, &source.at(cut.line));
+                    bootstrap.lose(&cut.text, &source.at(cut.line));
                     let message = format!("PowerShell ends the value of `-{parameter}` at its second quote");
                     let fix = "put the whole value between single quotes, with double quotes inside";
                     findings.add_with_fix(&verdicts::KA34, message, fix, source.at(cut.line), &cut.text);
@@ -218,7 +218,8 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
     // The cluster name is the first parameter, so a value without a name is bound to it.
     if let Some(name) = positional.first().filter(|_| !given.contains(&"EKSClusterName")) {
         given.push("EKSClusterName");
-        facts.cluster_name = (!name.is_open).then(|| Stated { text: name.text.clone(), place: source.at(name.line) });
+        bootstrap.cluster_name =
+            (!name.is_open).then(|| Stated { text: name.text.clone(), place: source.at(name.line) });
     }
     let line = call.first().map_or(1, |word| word.line);
     if !is_open && (!given.contains(&"APIServerEndpoint") || !given.contains(&"Base64ClusterCA")) {
@@ -231,7 +232,7 @@ fn read_call(call: &[PowerShellWord], source: &Source, facts: &mut Facts, findin
         findings.add_with_fix(&verdicts::UD07, message, fix, source.at(line), "Start-EKSBootstrap.ps1");
     }
     if let Some(dns) = dns {
-        cluster_dns(&dns, facts, findings);
+        cluster_dns(&dns, bootstrap, findings);
     }
 }
 
@@ -250,8 +251,8 @@ fn is_redirection(word: &PowerShellWord) -> bool {
     !word.is_quoted && word.text.trim_start_matches(|char: char| char.is_ascii_digit() || char == '*').starts_with('>')
 }
 
-fn cluster_dns(dns: &Stated, facts: &Facts, findings: &mut Findings) {
-    let Some(network) = facts.service_cidr.as_ref().and_then(|cidr| Network::read(&cidr.text)) else { return };
+fn cluster_dns(dns: &Stated, bootstrap: &ParsedBootstrap, findings: &mut Findings) {
+    let Some(network) = bootstrap.service_cidr.as_ref().and_then(|cidr| Network::read(&cidr.text)) else { return };
     let message = match dns.text.parse() {
         Ok(address) if network.contains(address) => return,
         // NodeLocal DNSCache listens on a link-local address.

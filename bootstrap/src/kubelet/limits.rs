@@ -225,7 +225,7 @@ fn refused_choice(text: &str, choices: &[&str]) -> Option<String> {
     if choices.len() > MOST {
         let meant = crate::likeness::nearest(text, choices.iter().copied());
         let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-        return Some(format!("knows no `{text}`{meant}"));
+        return Some(format!("does not know `{text}`{meant}"));
     }
     Some(format!("is `{text}`; it must be one of {}", choices.join(", ")))
 }

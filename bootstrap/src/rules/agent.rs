@@ -23,7 +23,7 @@ pub(crate) fn check(user_data: &UserData, family: Family, findings: &mut Finding
             continue;
         };
         if index > 0 {
-            let message = "there are two configurations for the agent, and neither counts but for `reportOnly: true`";
+            let message = "there are two configurations for the agent; neither is used, except for `reportOnly: true`";
             findings.add(&verdicts::UD31, message, source.at(1), "");
         }
         document(&text, &source, family, findings);
@@ -49,16 +49,16 @@ fn document(text: &str, source: &Source, family: Family, findings: &mut Findings
         let path = &fault.path;
         let (severity, message) = match &fault.kind {
             FieldFaultKind::Unknown { nearest: Some(nearest) } => {
-                (Severity::Error, format!("the agent knows no field `{path}`; did you mean `{nearest}`?"))
+                (Severity::Error, format!("the agent has no field `{path}`; did you mean `{nearest}`?"))
             }
             // A newer controller may send fields that this agent does not know.
             FieldFaultKind::Unknown { nearest: None } | FieldFaultKind::OtherVersion { .. } => {
-                (Severity::Warning, format!("the agent knows no field `{path}`"))
+                (Severity::Warning, format!("the agent has no field `{path}`"))
             }
             FieldFaultKind::Type { wanted, found } => {
                 (Severity::Error, format!("field `{path}` must be {wanted}, not {found}"))
             }
-            FieldFaultKind::Twice => (Severity::Warning, format!("field `{path}` stands twice; the last one counts")),
+            FieldFaultKind::Twice => (Severity::Warning, format!("field `{path}` occurs twice; the last one counts")),
         };
         findings.add_as(severity, &verdicts::UD31, message, source.at(fault.line.max(1)), path);
     }
@@ -128,8 +128,8 @@ impl Spec<'_> {
             match host(address) {
                 None => self.refuse(line, &field("address"), "must be `host:port`, without a scheme or a path"),
                 Some(host) if !is_reachable(host) => {
-                    let message = "no node reaches a controller at this address: it is one of a machine itself, or a name \
-                                   that only pods can resolve";
+                    let message = "nodes cannot reach a controller at this address: it is local to a machine, or a name that \
+                                   only pods can resolve";
                     let fix = "write the address of a load balancer, or a name that the VPC's DNS knows";
                     let place = self.place(line);
                     let severity = Severity::Warning;

@@ -1,7 +1,7 @@
 //! Programs that a script downloads for another architecture.
 
 use crate::finding::{Findings, Severity};
-use crate::question::Arch;
+use crate::input::Arch;
 use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
 use crate::words::shell::commands;

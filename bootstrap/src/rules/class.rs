@@ -1,8 +1,8 @@
 //! Identity settings of an EC2NodeClass, and access of its nodes to instance metadata.
 
 use crate::finding::Findings;
+use crate::input::ClassSettings;
 use crate::place::Source;
-use crate::question::ClassSettings;
 use crate::verdicts;
 
 /// Judges role, instance profile and metadata options.
@@ -17,7 +17,7 @@ pub(crate) fn check(class: &ClassSettings, findings: &mut Findings) {
         findings.add_with_fix(&verdicts::AU02, message, &fix, place(), format!("{field}: {value}"));
     }
     if class.has_no_metadata {
-        let message = "nodes of this class cannot ask for their metadata";
+        let message = "nodes of this class cannot read instance metadata";
         findings.add(&verdicts::ID02, message, place(), "spec.metadataOptions.httpEndpoint: disabled");
     }
     if let Some(limit) = class.hop_limit.filter(|limit| *limit < 2) {

@@ -1,32 +1,32 @@
 //! Settings of the cluster that the node joins.
 
-use crate::facts::Facts;
 use crate::finding::Findings;
 use crate::network::Network;
+use crate::parsed::ParsedBootstrap;
 use crate::userdata::base64;
 use crate::verdicts;
 
 /// Judges name, endpoint, certificate authority and service CIDR.
-pub(crate) fn check(facts: &Facts, findings: &mut Findings) {
-    if let Some(name) = &facts.cluster_name
+pub(crate) fn check(bootstrap: &ParsedBootstrap, findings: &mut Findings) {
+    if let Some(name) = &bootstrap.cluster_name
         && !is_cluster(&name.text)
     {
         let message = format!("`{}` cannot be the name of a cluster", name.text);
         findings.add(&verdicts::UD36, message, name.place.clone(), &name.text);
     }
-    if let Some(endpoint) = &facts.endpoint
+    if let Some(endpoint) = &bootstrap.endpoint
         && !is_https(&endpoint.text)
     {
         let message = format!("`{}` is not an https URL", endpoint.text);
         findings.add(&verdicts::UD29, message, endpoint.place.clone(), &endpoint.text);
     }
-    if let Some(authority) = &facts.certificate_authority
+    if let Some(authority) = &bootstrap.certificate_authority
         && !is_certificate(&authority.text)
     {
         let message = "the certificate authority is not base64 of a PEM certificate";
         findings.add(&verdicts::UD28, message, authority.place.clone(), "");
     }
-    if let Some(cidr) = &facts.service_cidr
+    if let Some(cidr) = &bootstrap.service_cidr
         && Network::read(&cidr.text).is_none()
     {
         let message = format!("`{}` is not a network", cidr.text);

@@ -47,8 +47,8 @@ pub(crate) fn content(user_data: &UserData, family: Family, is_told: bool, findi
     }
     if family == Family::Custom && !is_told {
         let line = user_data.text().lines().position(|line| !line.trim().is_empty()).unwrap_or_default() + 1;
-        let message = "the user data has the form of no family, so nothing of it was judged";
-        let fix = "name the family with `--ami-family`; of `Custom` only what is of a known form is judged";
+        let message = "the user data does not have the format of any AMI family, so it was not validated";
+        let fix = "set the family with `--ami-family`; for `Custom`, only parts in a known format are validated";
         let (place, shown) = (user_data.at(line), line_text(user_data.text(), line));
         findings.add_with_fix_as(Severity::Warning, &verdicts::UD03, message, fix, place, shown);
     }
@@ -81,7 +81,7 @@ fn mime(user_data: &UserData, family: Family, findings: &mut Findings) {
         match *fault {
             MimeFault::HeaderIsBody { line } => {
                 let (place, text) = shown(line);
-                let message = format!("line {line} stands among the headers of a part and is none");
+                let message = format!("line {line} is among the headers of a part, but is not a header");
                 findings.add(&verdicts::UD01, message, place, text);
             }
             MimeFault::NoColon { line } => {

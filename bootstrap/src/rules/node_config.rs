@@ -42,13 +42,14 @@ pub(crate) fn check(spec: &Tree, part: &Part, findings: &mut Findings) {
         && !STRATEGIES.iter().any(|known| known.eq_ignore_ascii_case(strategy))
     {
         let (place, text) = shown(line);
-        let message = format!("`{strategy}` is no strategy for local disks; there are {}", STRATEGIES.join(", "));
+        let message =
+            format!("`{strategy}` is not a strategy for local disks; the strategies are {}", STRATEGIES.join(", "));
         findings.add(&verdicts::UD32, message, place, text);
     }
     for mount in storage.and_then(|storage| storage.get("disabledMounts")).map(Tree::items).unwrap_or_default() {
         let Some(name) = mount.text().filter(|name| !MOUNTS.contains(name)) else { continue };
         let (place, text) = shown(mount.line);
-        let message = format!("nodeadm knows no mount `{name}`; there are {}", MOUNTS.join(", "));
+        let message = format!("nodeadm does not know the mount `{name}`; there are {}", MOUNTS.join(", "));
         let fix = "write the name as it is documented; case counts";
         findings.add_with_fix_as(Severity::Warning, &verdicts::UD32, message, fix, place, text);
     }
@@ -69,7 +70,7 @@ pub(crate) fn check(spec: &Tree, part: &Part, findings: &mut Findings) {
         && kubelet.is_some_and(|kubelet| kubelet.at(&["config", "maxPods"]).is_some())
     {
         let (place, text) = shown(line);
-        let message = "`kubelet.config.maxPods` counts, and `maxPodsExpression` beside it does not";
+        let message = "`maxPodsExpression` has no effect, because `kubelet.config.maxPods` is set";
         findings.add(&verdicts::KA30, message, place, text);
     }
     let cluster = spec.get("cluster");

@@ -1,18 +1,18 @@
 //! Maximum number of pods, against the IP addresses that the node can have.
 
-use crate::facts::Facts;
 use crate::finding::{Findings, Severity};
 use crate::kubelet::instance::{Figures, evaluate};
+use crate::parsed::ParsedBootstrap;
 use crate::place::Place;
 use crate::verdicts;
 
 /// Judges nodeadm's expression. Without an instance type, it is evaluated for m5.large.
-pub(crate) fn expression(facts: &Facts, instance_type: Option<&str>, findings: &mut Findings) {
-    let Some(stated) = &facts.max_pods_expression else { return };
+pub(crate) fn expression(bootstrap: &ParsedBootstrap, instance_type: Option<&str>, findings: &mut Findings) {
+    let Some(stated) = &bootstrap.max_pods_expression else { return };
     let known = instance_type.and_then(Figures::of);
     let Some(figures) = known.or_else(|| Figures::of("m5.large")) else { return };
     if let Err(fault) = evaluate(&stated.text, figures) {
-        let message = format!("nodeadm passes over `maxPodsExpression`: {fault}");
+        let message = format!("nodeadm ignores `maxPodsExpression`: {fault}");
         let fix = "write a CEL expression of `default_enis`, `ips_per_eni` and `max_pods`, such as `max_pods - 5`";
         findings.add_with_fix(&verdicts::KA30, message, fix, stated.place.clone(), &stated.text);
     }

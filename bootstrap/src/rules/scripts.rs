@@ -39,7 +39,7 @@ fn interpreter(part: &Part, family: Family, findings: &mut Findings) {
     }
     let line = part.text.lines().position(|line| !line.trim().is_empty()).unwrap_or_default() + 1;
     let message = if part.text.trim_start().starts_with("#!") {
-        "something stands before `#!`, so the script cannot be executed"
+        "there is text before `#!`, so the script cannot be executed"
     } else {
         "the script does not begin with `#!`, so it cannot be executed"
     };

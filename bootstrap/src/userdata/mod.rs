@@ -87,6 +87,14 @@ pub enum PartKind {
 
 impl UserData {
     /// Parses user data as the instance receives it. `name` is its name in locations: `user-data`.
+    ///
+    /// ```
+    /// use muster_bootstrap::userdata::{PartKind, UserData};
+    ///
+    /// let data = UserData::read(b"#!/bin/bash\necho hello\n", "user-data");
+    /// assert!(data.text().starts_with("#!"));
+    /// assert_eq!(data.of_kind(PartKind::PowerShell).count(), 0);
+    /// ```
     #[must_use]
     pub fn read(bytes: &[u8], name: &str) -> Self {
         let (content, wrappings, wrapping_fault) = encoding::unwrap(bytes);

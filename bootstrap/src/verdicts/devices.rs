@@ -5,7 +5,7 @@ use super::{Severity, Verdict, verdicts};
 verdicts! { DEVICES;
     CN01 Warning "there is no network for pods"
     cause "The node is not Ready before a CNI plugin has written its configuration. `aws-node` does it, once it runs on the node."
-    fix "look at the pod `aws-node` of this node: is it there, does its image come, what does ipamd say"
+    fix "look at the pod `aws-node` of this node: check that it exists, that its image is pulled, and the log of ipamd"
     source "aws/karpenter-provider-aws, troubleshooting"
 
     CN08 Warning "pod-eni is not offered"
@@ -23,8 +23,8 @@ verdicts! { DEVICES;
     fix "use instance types with trunking for pods with security groups, or lower the number of interfaces that aws-node keeps warm"
     source "aws/amazon-vpc-cni-k8s#3572, #2792"
 
-    CN11 Warning "a startup taint stays"
-    cause "The node is Ready and still has a taint that somebody has to take off; until then it is not initialized and takes no pods."
+    CN11 Warning "a startup taint is not removed"
+    cause "The node is Ready and still has a taint that its owner has to remove; until then it is not initialized and takes no pods."
     fix "look for the pod of its owner on this node; if nothing removes the taint, take it out of `spec.startupTaints` of the NodePool"
     source "aws/containers-roadmap#2470; aws/karpenter-provider-aws#5293"
 

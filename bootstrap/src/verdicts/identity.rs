@@ -4,7 +4,7 @@ use super::{Severity, Verdict, verdicts};
 
 verdicts! { IDENTITY;
     UD12 Error "a unit of the bootstrap failed"
-    cause "A unit that writes the kubelet's configuration, or starts the kubelet, ended with an error, and what depends on it was not started. This is said only if nothing in its journal says why."
+    cause "A unit that writes the kubelet's configuration, or starts the kubelet, ended with an error, and what depends on it was not started. This is reported only if its journal does not show the reason."
     fix "read the journal of the unit named (`journalctl -u nodeadm-config -u nodeadm-run -u cloud-final`)"
     source "aws/karpenter-provider-aws#7889, #8130"
 
@@ -43,7 +43,7 @@ verdicts! { IDENTITY;
     fix "give the subnet a way to the EC2 endpoint (NAT or a VPC endpoint), or set the feature gate `InstanceIdNodeName`"
     source "awslabs/amazon-eks-ami#2632"
 
-    ID06 Error "nodeadm has waited in vain for the EC2 API"
+    ID06 Error "nodeadm gave up waiting for the EC2 API"
     cause "For ten minutes no request to ec2:DescribeInstances came through; nodeadm reports it as an error of its waiter."
     fix "give the subnet a way to the EC2 endpoint (NAT or a VPC endpoint), or set the feature gate `InstanceIdNodeName`"
     source "awslabs/amazon-eks-ami#2423"
@@ -73,7 +73,7 @@ verdicts! { IDENTITY;
     fix "let chrony use 169.254.169.123, and check that nothing else sets the clock"
     source "kubernetes-sigs/aws-iam-authenticator#330; aws/eks-anywhere#3303"
 
-    EX03 Warning "EC2 takes the instance back"
+    EX03 Warning "EC2 reclaims the instance"
     cause "EC2 has sent the two-minute notice of a spot interruption, or recommends to replace the instance."
     fix "nothing on this node: the controller replaces it; allow more instance types and zones if it happens often"
     source "EC2 User Guide, Spot Instance interruption notices"

@@ -4,7 +4,7 @@ use super::{Severity, Verdict, verdicts};
 
 verdicts! { KUBELET;
     KA01 Error "a flag that this kubelet no longer has"
-    cause "The flag was removed. The kubelet exits with `unknown flag`, systemd restarts it, for ever."
+    cause "The flag was removed. The kubelet exits with `unknown flag`, and systemd restarts it forever."
     fix "remove the flag"
     source "k8s.io/kubernetes, cmd/kubelet/app/options by version"
 
@@ -18,13 +18,13 @@ verdicts! { KUBELET;
     fix "write `key=value:Effect`, several with commas and without blanks, and no quotes inside quotes"
     source "k8s.io/kubernetes, pkg/util/taints"
 
-    KA04 Error "an argument that is no flag"
+    KA04 Error "an argument that is not a flag"
     cause "A blank, often after a comma, splits a value in two, and the kubelet exits with `unknown command` at the second half."
     fix "remove the blank, or put the whole value in quotes"
     source "measured with systemd 252; cmd/kubelet/app/server.go"
 
     KA05 Error "a line end cuts off the arguments"
-    cause "A flag holds a line end. The environment file or drop-in that is made of it ends there, and every flag after it is lost without a word."
+    cause "A flag holds a line end. The environment file or drop-in that is made of it ends there, and every flag after it is lost silently."
     fix "write each flag on one line (in YAML: no `|` block); pass several flags as several items"
     source "measured with systemd 252"
 
@@ -34,7 +34,7 @@ verdicts! { KUBELET;
     source "k8s.io/apimachinery, pkg/util/validation; measured with systemd 252"
 
     KA07 Error "a required taint is not in effect"
-    cause "The node registers without a taint that it must start with, so pods land on it before it is ready. A flag replaces the whole list of the configuration file; an option that is dropped takes its taints along."
+    cause "The node registers without a taint that it must start with, so pods land on it before it is ready. A flag replaces the whole list of the configuration file; an option that is dropped takes its taints with it."
     fix "set all taints in one place: in one `--register-with-taints` flag, or in `registerWithTaints` without such a flag"
     source "kubernetes-sigs/karpenter#1635; aws/karpenter-provider-aws#7399, #7486"
 
@@ -93,7 +93,7 @@ verdicts! { KUBELET;
     fix "remove the file as the last step of the build"
     source "bottlerocket-os/bottlerocket#1465; k8s.io/kubernetes, pkg/kubelet/cm/cpumanager"
 
-    KA24 Error "something of another architecture"
+    KA24 Error "a file for another architecture"
     cause "A program for another architecture cannot be executed: `exec format error`, systemd status 203/EXEC."
     fix "use the build for the architecture of the instances"
     source "systemd.exec(5), exit codes; execve(2)"
@@ -104,7 +104,7 @@ verdicts! { KUBELET;
     source "amazon-eks-ami, nodeadm/internal/kubelet"
 
     KA29 Error "cluster DNS is outside of the service network"
-    cause "Pods are told to ask an address that no Service of the cluster can have. The node is Ready, and names do not resolve."
+    cause "Pods use a DNS address that no Service of the cluster can have. The node is Ready, and names do not resolve."
     fix "remove `clusterDNS` (it is derived from the service CIDR), or write the ClusterIP of kube-dns"
     source "amazon-eks-ami, nodeadm (clusterDNS is the tenth address of the service CIDR)"
 
@@ -124,7 +124,7 @@ verdicts! { KUBELET;
     source "k8s.io/kubernetes, cmd/kubelet/app/options; spf13/pflag"
 
     KA34 Error "quotes lose a part of the arguments"
-    cause "bootstrap.sh puts the arguments between single quotes in a drop-in of systemd. A quote inside ends them early, so the rest, or all of it, is dropped without a word. PowerShell ends an argument that begins with a quote at the next one."
+    cause "bootstrap.sh puts the arguments between single quotes in a drop-in of systemd. A quote inside ends them early, so the rest, or all of it, is dropped silently. PowerShell ends an argument that begins with a quote at the next one."
     fix "use double quotes inside `--kubelet-extra-args '…'` or `-KubeletExtraArgs '…'`, and close each of them"
     source "systemd.exec(5), Environment=; measured with systemd 252"
 

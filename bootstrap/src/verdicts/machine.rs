@@ -23,7 +23,7 @@ verdicts! { MACHINE;
     fix "create the cgroup (a slice) before the kubelet starts, or enforce `pods` only"
     source "kubernetes/kubernetes#96352, #125763"
 
-    KA23 Error "a file that the kubelet is told to read is not there"
+    KA23 Error "a file that the kubelet must read does not exist"
     cause "The bootstrap has not written it, or wrote it elsewhere. The kubelet exits."
     fix "look at why the bootstrap did not run to its end (`journalctl -u nodeadm-config -u cloud-final`)"
     source "awslabs/amazon-eks-ami#442; bottlerocket-os/bottlerocket#4586"
@@ -39,7 +39,7 @@ verdicts! { MACHINE;
     source "kubernetes/kubernetes#64614; awslabs/amazon-eks-ami#1065"
 
     KA28 Warning "the kubelet is newer than the API server"
-    cause "A kubelet must not be newer than the API server that it talks to. Nobody refuses it, and what is new in it may fail."
+    cause "A kubelet must not be newer than the API server that it talks to. It is not refused, but its new features may fail."
     fix "use an image for the cluster's version"
     source "kubernetes.io, version skew policy; awslabs/amazon-eks-ami#2119"
 
@@ -48,13 +48,13 @@ verdicts! { MACHINE;
     fix "name the file that the node has: /run/systemd/resolve/resolv.conf with systemd-resolved, else /etc/resolv.conf"
     source "kubernetes/kubernetes#116625"
 
-    KA37 Error "the kubelet keeps ending"
-    cause "The kubelet exits and systemd starts it again, for ever: its unit has no start limit that counts. This is said only if nothing in its journal says why."
+    KA37 Error "the kubelet keeps exiting"
+    cause "The kubelet exits and systemd starts it again forever: its unit has no start limit that counts. This is reported only if its journal does not show the reason."
     fix "read its last words: `journalctl -u kubelet -n 50`"
     source "measured with systemd 252: a restart every 5 s never reaches the start limit"
 
     KA38 Error "the kubelet does not answer"
-    cause "The unit is active, and the kubelet's health port says that it is not well, or nothing."
+    cause "The unit is active, and the kubelet's health port reports that it is unhealthy, or does not answer."
     fix "read `journalctl -u kubelet -n 50`; a kubelet that waits for containerd or for the disk looks like this"
     source "k8s.io/kubernetes, pkg/kubelet/server (`/healthz`, port 10248)"
 

@@ -71,7 +71,7 @@ impl Verdict {
     }
 }
 
-/// Returns the verdicts on documents and images, which [`crate::judge`] finds, in the order of their codes.
+/// Returns the verdicts on documents and images, which [`crate::validate`] finds, in the order of their codes.
 #[must_use]
 pub fn of_documents() -> Vec<&'static Verdict> {
     sorted(&[USER_DATA, KUBELET, NODE])
@@ -96,6 +96,11 @@ fn sorted(lists: &[&[&'static Verdict]]) -> Vec<&'static Verdict> {
 }
 
 /// Returns the verdict of a code.
+///
+/// ```
+/// let verdict = muster_bootstrap::verdicts::find("KA07").unwrap();
+/// assert_eq!(verdict.title, "a required taint is not in effect");
+/// ```
 #[must_use]
 pub fn find(code: &str) -> Option<&'static Verdict> {
     all().into_iter().find(|verdict| verdict.code == code)

@@ -103,7 +103,7 @@ verdicts! { NETWORK;
     fix "delete the Node object and restart the kubelet; find out why it was not deleted with its instance"
     source "k8s.io/kubernetes, pkg/kubelet/kubelet_node_status.go"
 
-    AU16 Warning "the cloud controller has not taken the node in"
+    AU16 Warning "the cloud controller has not initialized the node"
     cause "`node.cloudprovider.kubernetes.io/uninitialized` stays until the cloud controller has found the instance by its name."
     fix "check that the node's name is the instance's private DNS name or ID, and the cloud controller's log"
     source "aws/karpenter-provider-aws#7426, #8106; awslabs/amazon-eks-ami#1446"

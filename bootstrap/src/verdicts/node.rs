@@ -4,7 +4,7 @@ use super::{Severity, Verdict, verdicts};
 
 verdicts! { NODE;
     CR01 Error "containerd's configuration cannot be read"
-    cause "It is not TOML, or it names a plugin in the way of version 1. containerd exits, and the kubelet with it."
+    cause "It is not TOML, or it names a plugin as in version 1. containerd exits, and the kubelet with it."
     fix "correct the TOML; name plugins by their URI, such as `plugins.\"io.containerd.grpc.v1.cri\"`"
     source "containerd, docs/PLUGINS.md; kata-containers/kata-containers#4124"
 
@@ -28,7 +28,7 @@ verdicts! { NODE;
     fix "remove `--hostname-override`: the bootstrap sets it"
     source "awslabs/amazon-eks-ami#1263, #1711"
 
-    AU08 Error "the node's name is none"
+    AU08 Error "the node's name is invalid"
     cause "A Node's name is an RFC 1123 subdomain: lower-case letters, digits, `-` and `.`. The API server refuses any other."
     fix "remove `--hostname-override`, or write a name of lower-case letters, digits, `-` and `.`"
     source "rancher/rancher#35048; kubernetes/kubernetes#71140"
@@ -39,7 +39,7 @@ verdicts! { NODE;
     source "kubernetes/cloud-provider-aws#72"
 
     CN07 Warning "there are more pods than addresses"
-    cause "Pods in the VPC's network need an address each, and the interfaces of the instance type have fewer. Those that come last wait for ever: `failed to assign an IP address to container`."
+    cause "Pods in the VPC's network need an address each, and the interfaces of the instance type have fewer. Those that come last wait forever: `failed to assign an IP address to container`."
     fix "lower `maxPods`, or let aws-node hand out prefixes (`ENABLE_PREFIX_DELEGATION=true`)"
     source "karpenter.sh, troubleshooting; ec2:DescribeInstanceTypes"
 

@@ -9,7 +9,7 @@ verdicts! { USER_DATA;
     source "RFC 2046, 5.1; awslabs/amazon-eks-ami#1701"
 
     UD02 Error "the MIME document is broken"
-    cause "A boundary, a header or the `MIME-Version` line is not where it has to be, so a part is passed over or the whole is taken for plain text."
+    cause "A boundary, a header or the `MIME-Version` line is not where it has to be, so a part is skipped or the whole is treated as plain text."
     fix "begin the document with `MIME-Version: 1.0` and `Content-Type: multipart/mixed; boundary=\"//\"`, begin each part with `--//` at the first column, and end with `--//--`"
     source "aws/karpenter-provider-aws#2098, #2009, #5915; canonical/cloud-init#4239"
 
@@ -28,8 +28,8 @@ verdicts! { USER_DATA;
     fix "write `apiVersion: node.eks.aws/v1alpha1` and `kind: NodeConfig`"
     source "terraform-aws-modules/terraform-aws-eks#2985"
 
-    UD06 Error "a field that nobody reads"
-    cause "The name of a field is misspelt, or its case is wrong. nodeadm ignores such fields without a word; Bottlerocket refuses all settings."
+    UD06 Error "a field that is not read"
+    cause "The name of a field is misspelt, or its case is wrong. nodeadm ignores such fields silently; Bottlerocket refuses all settings."
     fix "use the name of the field as it is documented; case counts"
     source "awslabs/amazon-eks-ami#2123"
 
@@ -74,7 +74,7 @@ verdicts! { USER_DATA;
     source "amazon-eks-ami, AL2 bootstrap.sh"
 
     UD22 Warning "user data patches a file that the bootstrap writes"
-    cause "bootstrap.sh writes this file anew, or reads it before the change is made: the edit races the boot and is lost."
+    cause "bootstrap.sh rewrites this file, or reads it before the change is made: the edit races the boot and is lost."
     fix "use the bootstrap's own options (`--containerd-config-file`, `--kubelet-extra-args`), or put the change into the image"
     source "awslabs/amazon-eks-ami#1628"
 
@@ -93,8 +93,8 @@ verdicts! { USER_DATA;
     fix "put values of labels and taints in quotes; a taint is a list of `\"value:Effect\"`"
     source "bottlerocket-os/bottlerocket#2423; settings-sdk, modeled-types/src/kubernetes.rs"
 
-    UD26 Error "something of a joined node is in the image"
-    cause "The image was made of a machine that had joined a cluster. Its nodes take themselves for that one, or skip what runs at the first boot only."
+    UD26 Error "the image contains files of a node that had joined"
+    cause "The image was made of a machine that had joined a cluster. Its nodes mistake themselves for that one, or skip what runs at the first boot only."
     fix "remove it as the last step of the build, or build from an image that never joined"
     source "aws/eks-hybrid, validation of leftovers"
 
@@ -103,28 +103,28 @@ verdicts! { USER_DATA;
     fix "write the document for the family of the image, or launch an image of the family of the document"
     source "EKS User Guide, custom AMIs and launch templates"
 
-    UD28 Error "the certificate authority is no certificate"
+    UD28 Error "the certificate authority is not a certificate"
     cause "The text is not base64 of a PEM certificate. nodeadm and bootstrap.sh write it to disk unread, and the kubelet fails when it opens it."
     fix "paste the cluster's `certificateAuthority.data` as it is (`aws eks describe-cluster --query cluster.certificateAuthority.data`)"
     source "amazon-eks-ami, nodeadm (writes the bytes unverified); aws/eks-hybrid, `failed to parse Cluster CA certificate`"
 
     UD29 Error "the API server endpoint is not an https URL"
-    cause "The kubelet takes the endpoint as the server of its kubeconfig; without `https://` it speaks plain HTTP to it, or to nobody."
+    cause "The kubelet takes the endpoint as the server of its kubeconfig; without `https://` it speaks plain HTTP, or cannot connect."
     fix "write the endpoint as `https://…` (`aws eks describe-cluster --query cluster.endpoint`)"
     source "client-go, rest.Config"
 
-    UD30 Error "the wrapping of the user data cannot be taken off"
+    UD30 Error "the user data cannot be decompressed"
     cause "It begins like gzip and breaks off, or unpacks to more than any user data holds. Nothing on the node can read it."
-    fix "compress the document anew, and check that the tool that uploads it does not cut or encode it twice"
+    fix "compress the document again, and check that the tool that uploads it does not cut or encode it twice"
     source "amazon-eks-ami, nodeadm/internal/configprovider (`failed to create GZIP reader`)"
 
     UD31 Error "the agent's configuration cannot be used"
-    cause "The document for the agent in the user data is broken, or a part of it is. The agent passes over what it cannot read and goes on without it; it never holds a node back because of it."
+    cause "The document for the agent in the user data is broken, or a part of it is. The agent skips what it cannot read; it never holds a node back because of it."
     fix "write `AgentConfig` of `muster.dev/v1` as documented, once"
     source "bootstrap/src/agent_config.rs"
 
     UD32 Error "a value that nodeadm does not know"
-    cause "nodeadm does not check the value. It hands a strategy for local disks to `setup-local-disks`, which ends with an error, and the kubelet is not started; other values it drops without a word."
+    cause "nodeadm does not check the value. It hands a strategy for local disks to `setup-local-disks`, which ends with an error, and the kubelet is not started; other values it drops silently."
     fix "write one of the values named"
     source "amazon-eks-ami, nodeadm/internal/system/local_disk.go, nodeadm/api/v1alpha1"
 
@@ -134,17 +134,17 @@ verdicts! { USER_DATA;
     source "amazon-eks-ami, doc/usage/al2.md; EKS User Guide, custom AMIs and launch templates"
 
     UD34 Warning "a script that cannot be executed"
-    cause "The kernel reads the interpreter off the first bytes of a script. Without `#!` there, be it for a blank line, cloud-init fails with `Exec format error. Missing #! in script?`, and nothing of the script runs."
+    cause "The kernel reads the interpreter off the first bytes of a script. Without `#!` there, for example after a blank line, cloud-init fails with `Exec format error. Missing #! in script?`, and nothing of the script runs."
     fix "let the script begin with `#!/bin/bash`, at the first column of its first line"
     source "execve(2); canonical/cloud-init, cloudinit/subp.py"
 
-    UD35 Warning "something of AL2 that AL2023 does not read"
+    UD35 Warning "a setting of AL2 that AL2023 does not read"
     cause "AL2's bootstrap.sh read it. On AL2023 nodeadm starts the kubelet, and reads NodeConfig documents only."
     fix "set it in a NodeConfig: `spec.kubelet.config` or `spec.kubelet.flags`"
     source "terraform-aws-modules/terraform-aws-eks#3420, #3186; amazon-eks-ami, doc/usage/al2023.md"
 
-    UD36 Error "the name of the cluster cannot be one"
-    cause "A cluster's name has up to 100 letters, digits, `-` and `_`. A name with other characters is often a placeholder that nobody filled in; the node asks for a token of a cluster that does not exist, and is `Unauthorized`."
+    UD36 Error "the name of the cluster is invalid"
+    cause "A cluster's name has up to 100 letters, digits, `-` and `_`. A name with other characters is often a placeholder that was not filled in; the node asks for a token of a cluster that does not exist, and is `Unauthorized`."
     fix "write the name of the cluster (`aws eks list-clusters`)"
     source "EKS API reference, CreateCluster"
 
@@ -158,7 +158,7 @@ verdicts! { USER_DATA;
     fix "write a value that bootstrap.sh takes"
     source "amazon-eks-ami, AL2 bootstrap.sh"
 
-    ID10 Error "endpoints are asked for that the region does not have"
+    ID10 Error "FIPS endpoints are requested that the region does not have"
     cause "With `AWS_USE_FIPS_ENDPOINT` every program of the node talks to `…-fips.REGION.amazonaws.com`. Where there is none, nodeadm waits for EC2 until it gives up."
     fix "remove `AWS_USE_FIPS_ENDPOINT`, or run in a region with FIPS endpoints, with VPC endpoints for them"
     source "awslabs/amazon-eks-ami#2568; aws.amazon.com/compliance/fips"

@@ -23,7 +23,7 @@ verdicts! { WINDOWS;
     fix "map the role with an access entry of type EC2_WINDOWS, or add group eks:kube-proxy-windows to it in ConfigMap aws-auth"
     source "Amazon EKS user guide, enable Windows support"
 
-    WN07 Error "the host's network cannot be made"
+    WN07 Error "the host network cannot be created"
     cause "The host network service has no network for pods: the L2 bridge over the instance's interface was not created."
     fix "look at the event log of Host-Network-Service; replace the instance"
     source "Azure/acs-engine#4352"

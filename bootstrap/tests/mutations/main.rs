@@ -13,13 +13,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use muster_bootstrap::agent_config::AgentConfig;
 use muster_bootstrap::finding::Finding;
+use muster_bootstrap::input::{Arch, File};
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::taints::Taint;
 use muster_bootstrap::kubelet::version::Minor;
 use muster_bootstrap::node_class::Launch;
-use muster_bootstrap::question::{Arch, File};
 use muster_bootstrap::userdata::{UserData, to_base64};
-use muster_bootstrap::{Family, Question, Report, judge, judge_node_class};
+use muster_bootstrap::{BootstrapInput, Family, Report, validate, validate_node_class};
 use mutate::{Dice, damage};
 
 /// Documents that are right, each with secrets in the places where people put them.
@@ -103,7 +103,7 @@ fn asked(bytes: &[u8], dice: &mut Dice) -> Report {
     if let Err(fault) = AgentConfig::find(&user_data) {
         clean_text(&fault.to_string());
     }
-    let mut question = Question {
+    let mut input = BootstrapInput {
         family: (dice.roll(3) > 0).then(|| *dice.pick(&Family::ALL)),
         flags: FlagSet {
             version: (dice.roll(2) == 0).then(|| Minor(u8::try_from(27 + dice.roll(13)).unwrap())),
@@ -114,17 +114,17 @@ fn asked(bytes: &[u8], dice: &mut Dice) -> Report {
         containerd_version: (dice.roll(2) == 0).then(|| "1.7.27".to_owned()),
         required_taints: vec![Taint::unregistered()],
         required_labels: vec!["team=a".parse().unwrap()],
-        ..Question::default()
+        ..BootstrapInput::default()
     };
     match dice.roll(8) {
-        0 => question.environment_file = Some(file()),
-        1 => question.kubelet_config = vec![file()],
-        2 => return judge_node_class(question, "general", &file().text, &Launch::default()),
-        _ => question.user_data = Some(user_data),
+        0 => input.environment_file = Some(file()),
+        1 => input.kubelet_config = vec![file()],
+        2 => return validate_node_class(input, "general", &file().text, &Launch::default()),
+        _ => input.user_data = Some(user_data),
     }
-    let report = judge(&question);
+    let report = validate(&input);
     if dice.roll(20) == 0 {
-        assert_eq!(report, judge(&question), "the same question has another answer");
+        assert_eq!(report, validate(&input), "the same question has another answer");
     }
     report
 }

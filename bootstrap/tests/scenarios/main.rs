@@ -13,12 +13,12 @@ use std::path::PathBuf;
 
 use muster_bootstrap::finding::Severity;
 use muster_bootstrap::image::{Image, LINUX, WINDOWS};
+use muster_bootstrap::input::{Arch, ClassSettings, File};
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::taints::Taint;
 use muster_bootstrap::node_class::Launch;
-use muster_bootstrap::question::{Arch, ClassSettings, File};
 use muster_bootstrap::userdata::{UserData, to_base64};
-use muster_bootstrap::{Question, Report, judge, judge_node_class, verdicts};
+use muster_bootstrap::{BootstrapInput, Report, validate, validate_node_class, verdicts};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -168,7 +168,7 @@ fn report(scenario: &Scenario, documents: &Documents) -> Report {
     let version = documents.kubelet_version.as_ref().or(scenario.kubelet_version.as_ref());
     let mut required_taints: Vec<Taint> = scenario.require_taints.iter().map(|it| it.parse().unwrap()).collect();
     required_taints.extend(scenario.node_class.then(Taint::unregistered));
-    let question = Question {
+    let input = BootstrapInput {
         user_data: bytes.map(|bytes| UserData::read(&bytes, "user-data")),
         family,
         is_of_node_class: scenario.node_class,
@@ -186,8 +186,8 @@ fn report(scenario: &Scenario, documents: &Documents) -> Report {
         class: documents.class.as_ref().map(ClassDocument::settings),
     };
     match text.filter(|_| scenario.node_class) {
-        Some(text) => judge_node_class(question, "general", &text, &launch()),
-        None => judge(&question),
+        Some(text) => validate_node_class(input, "general", &text, &launch()),
+        None => validate(&input),
     }
 }
 
@@ -267,10 +267,10 @@ fn good_documents_are_good() {
     for path in files {
         let text = filled(&std::fs::read_to_string(&path).unwrap().replace("\r\n", "\n"));
         for version in [None, Some("1.30"), Some("1.32"), Some("1.34")] {
-            let report = judge(&Question {
+            let report = validate(&BootstrapInput {
                 user_data: Some(UserData::read(text.as_bytes(), "user-data")),
                 flags: FlagSet { version: version.map(|it| it.parse().unwrap()), of_binary: None },
-                ..Question::default()
+                ..BootstrapInput::default()
             });
             assert!(report.findings.is_empty(), "{} {version:?}: {}", path.display(), shown(&report));
             assert!(
@@ -315,15 +315,17 @@ fn nesting_has_an_end() {
         ("WN12", format!("<powershell>\n& x\n{}\n</powershell>", nested("(", ""))),
         ("WN12", format!("<powershell>\n& x\n{}\n</powershell>", nested("@{a=", ""))),
     ] {
-        let question =
-            Question { user_data: Some(UserData::read(text.as_bytes(), "user-data")), ..Question::default() };
-        let report = judge(&question);
+        let input = BootstrapInput {
+            user_data: Some(UserData::read(text.as_bytes(), "user-data")),
+            ..BootstrapInput::default()
+        };
+        let report = validate(&input);
         let start: String = text.chars().take(90).collect();
         assert!(report.findings.iter().any(|it| it.verdict.code == code), "{start}: {}", shown(&report));
     }
     let text = nested("{\"a\":", "}");
     let file = File { name: "kubelet.json".to_owned(), text };
-    let report = judge(&Question { kubelet_config: vec![file], ..Question::default() });
+    let report = validate(&BootstrapInput { kubelet_config: vec![file], ..BootstrapInput::default() });
     let messages: Vec<_> = report.findings.iter().map(|it| it.message.as_str()).collect();
     assert_eq!(messages, ["the kubelet's configuration is not YAML or JSON: it is nested deeper than 24 levels"]);
 }

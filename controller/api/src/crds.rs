@@ -13,6 +13,11 @@ use crate::nodepool::NodePool;
 use crate::schema;
 
 /// Returns the CustomResourceDefinitions of all our kinds, sorted by name.
+///
+/// ```
+/// let names: Vec<String> = muster_api::crds().into_iter().filter_map(|crd| crd.metadata.name).collect();
+/// assert!(names.is_sorted() && names.contains(&"nodepools.karpenter.sh".to_owned()));
+/// ```
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut definitions = [

@@ -41,6 +41,26 @@ struct Spelling {
 
 /// Returns the hash of the pool's template: the annotated hash if it matches this template in any spelling, else a
 /// computed one.
+///
+/// ```
+/// use muster_api::{NodePool, hash};
+/// use serde_json::json;
+///
+/// let pool = |team: &str| -> NodePool {
+///     serde_json::from_value(json!({
+///         "apiVersion": "karpenter.sh/v1",
+///         "kind": "NodePool",
+///         "metadata": {"name": "general"},
+///         "spec": {"template": {"metadata": {"labels": {"team": team}}, "spec": {
+///             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+///             "requirements": [],
+///         }}},
+///     }))
+///     .unwrap()
+/// };
+/// assert_eq!(hash::node_pool(&pool("a")), hash::node_pool(&pool("a")));
+/// assert_ne!(hash::node_pool(&pool("a")), hash::node_pool(&pool("b")));
+/// ```
 #[must_use]
 pub fn node_pool(pool: &NodePool) -> String {
     let plain = of_template(pool, Spelling::default());

@@ -191,6 +191,12 @@ pub const KNOWN_VALUES: [(&str, &[&str]); 2] =
     [(INSTANCE_TENANCY, &["dedicated", "default"]), (CAPACITY_TYPE, &[ON_DEMAND, RESERVED, SPOT])];
 
 /// Returns the current label for `key`, which may be an older or driver-specific alias.
+///
+/// ```
+/// use muster_api::labels::{ARCH, normalize};
+///
+/// assert_eq!(normalize("beta.kubernetes.io/arch"), ARCH);
+/// ```
 #[must_use]
 pub fn normalize(key: &str) -> &str {
     NORMALIZED.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, stable)| stable)
@@ -209,6 +215,13 @@ pub fn domain(key: &str) -> &str {
 }
 
 /// Returns true if users may not set the label on nodes.
+///
+/// ```
+/// use muster_api::labels::is_restricted;
+///
+/// assert!(is_restricted("karpenter.sh/initialized"));
+/// assert!(!is_restricted("example.com/team"));
+/// ```
 #[must_use]
 pub fn is_restricted(key: &str) -> bool {
     if is_well_known(key) {

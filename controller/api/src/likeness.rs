@@ -29,6 +29,13 @@ pub fn similar<'a>(candidates: impl Iterator<Item = &'a str>, name: &str) -> Vec
 }
 
 /// Returns the most similar of the candidates, if any is [`similar`].
+///
+/// ```
+/// use muster_api::likeness::nearest_of;
+///
+/// assert_eq!(nearest_of(["limits", "weight"].into_iter(), "wieght"), Some("weight"));
+/// assert_eq!(nearest_of(["limits", "weight"].into_iter(), "template"), None);
+/// ```
 pub fn nearest_of<'a>(candidates: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
     similar(candidates, name).into_iter().next()
 }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::duration::{LIFETIME_PATTERN, Lifetime, SPAN_PATTERN, Span, default_expire_after};
+use crate::patterns;
 use crate::quantities::Quantities;
 use crate::requirement::{Requirement, claim_requirements};
 use crate::rules::{self, cel};
@@ -80,7 +81,7 @@ pub struct ResourceRequests {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NodeClassReference {
     /// API group of the object, without a version.
-    #[schemars(regex(pattern = "^[^/]*$"), extend("x-kubernetes-validations" = cel(rules::REFERENCE_GROUP)))]
+    #[schemars(regex(pattern = patterns::GROUP), extend("x-kubernetes-validations" = cel(rules::REFERENCE_GROUP)))]
     pub group: String,
     /// Kind of the object.
     #[schemars(extend("x-kubernetes-validations" = cel(rules::REFERENCE_KIND)))]

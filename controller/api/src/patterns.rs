@@ -47,10 +47,25 @@ pub(crate) const PRICE_ADJUSTMENT: &str = r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\
 /// ID of a capacity reservation.
 pub(crate) const CAPACITY_RESERVATION_ID: &str = "^cr-[0-9a-z]+$";
 
+/// API group, without a version.
+pub(crate) const GROUP: &str = "^[^/]*$";
+
+/// ID of a subnet.
+pub(crate) const SUBNET_ID: &str = "subnet-[0-9a-z]+";
+
+/// ID of a security group.
+pub(crate) const SECURITY_GROUP_ID: &str = "sg-[0-9a-z]+";
+
+/// ID of a machine image.
+pub(crate) const IMAGE_ID: &str = "ami-[0-9a-z]+";
+
+/// ID of a placement group.
+pub(crate) const PLACEMENT_GROUP_ID: &str = "^pg-[0-9a-z]+$";
+
 /// ID of an AWS account.
 pub(crate) const ACCOUNT_ID: &str = "^[0-9]{12}$";
 
-/// Returns a description with an example of a string that matches `pattern`, for patterns that are hard to read.
+/// Returns a description with an example of a match for `pattern`, which messages show in its place.
 pub(crate) fn example(pattern: &str) -> Option<&'static str> {
     let examples = [
         (QUALIFIED_NAME, "a label key such as `team` or `example.com/team`"),
@@ -65,8 +80,44 @@ pub(crate) fn example(pattern: &str) -> Option<&'static str> {
         (PRICE_ADJUSTMENT, "a change such as `+0.5`, `-0.5`, `+10%` or `-10%`, not below `-100%`"),
         (CAPACITY_RESERVATION_ID, "the id of a reservation, such as `cr-0123456789abcdef0`"),
         (ACCOUNT_ID, "the 12 digits of an AWS account"),
+        (CONDITION_TYPE, "a type such as `Ready`"),
+        (CONDITION_REASON, "a word such as `NodeClassNotReady`"),
+        (OPTIONAL_CONDITION_REASON, "a word such as `NodeClassNotReady`"),
+        (GROUP, "a group without its version, such as `karpenter.k8s.aws`"),
+        (SUBNET_ID, "the id of a subnet, such as `subnet-0123456789abcdef0`"),
+        (SECURITY_GROUP_ID, "the id of a security group, such as `sg-0123456789abcdef0`"),
+        (IMAGE_ID, "the id of an image, such as `ami-0123456789abcdef0`"),
+        (PLACEMENT_GROUP_ID, "the id of a placement group, such as `pg-0123456789abcdef0`"),
         (LIFETIME_PATTERN, "a duration such as `30s`, `1h30m` or `720h`, or `Never`"),
         (SPAN_PATTERN, "a duration such as `30s`, `1h30m` or `720h`"),
     ];
     examples.iter().find(|(known, _)| *known == pattern).map(|(_, example)| *example)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::example;
+
+    fn patterns_in<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("pattern").and_then(Value::as_str));
+                fields.values().for_each(|field| patterns_in(field, found));
+            }
+            Value::Array(entries) => entries.iter().for_each(|entry| patterns_in(entry, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_pattern_of_the_schemas_has_an_example() {
+        let crds = serde_json::to_value(crate::crds::crds()).unwrap();
+        let mut found = Vec::new();
+        patterns_in(&crds, &mut found);
+        assert!(found.len() > 20, "{found:?}");
+        let without: Vec<&str> = found.into_iter().filter(|pattern| example(pattern).is_none()).collect();
+        assert_eq!(without, [""; 0]);
+    }
 }

@@ -90,6 +90,13 @@ impl fmt::Display for Operator {
 
 impl Requirement {
     /// Creates a requirement without `minValues`.
+    ///
+    /// ```
+    /// use muster_api::{Operator, Requirement, labels};
+    ///
+    /// let requirement = Requirement::new(labels::CAPACITY_TYPE, Operator::In, [labels::SPOT]);
+    /// assert_eq!(requirement.values, [labels::SPOT]);
+    /// ```
     #[must_use]
     pub fn new(
         key: impl Into<String>,

@@ -6,6 +6,7 @@
 //!
 //! Rules that compare an object with its previous version (`oldSelf`) are skipped: a manifest alone does not have one.
 
+mod advice;
 mod metadata;
 mod names;
 mod path;
@@ -87,6 +88,24 @@ pub struct UnknownField {
 }
 
 /// Checks a manifest of any kind. Foreign kinds give neither errors nor warnings.
+///
+/// ```
+/// use muster_api::validation::check;
+/// use serde_json::json;
+///
+/// let checked = check(&json!({
+///     "apiVersion": "karpenter.sh/v1",
+///     "kind": "NodePool",
+///     "metadata": {"name": "general"},
+///     "spec": {"weight": 500, "template": {"spec": {
+///         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+///         "requirements": [],
+///     }}},
+/// }));
+/// assert_eq!(checked.kind, Some("NodePool"));
+/// assert_eq!(checked.errors.len(), 1);
+/// assert_eq!(checked.errors[0].path, "spec.weight");
+/// ```
 #[must_use]
 pub fn check(manifest: &Value) -> Checked {
     let (kind, kind_schema) = match recognize::recognize(manifest) {

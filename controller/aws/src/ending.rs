@@ -16,7 +16,7 @@ const CAUSES: [(&str, &str); 5] = [
     ),
     ("Client.VolumeLimitExceeded", "the account's limit of EBS volumes or of their size is reached"),
     ("Client.InstanceInitiatedShutdown", "something on the instance shut it down, such as its user data"),
-    ("Client.UserInitiatedShutdown", "somebody else had it end"),
+    ("Client.UserInitiatedShutdown", "another caller terminated it"),
 ];
 
 /// Formats the code and message of `StateReason`, with the cause if it is known.

@@ -14,7 +14,7 @@ const NAMED: usize = 3;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CloudError {
     /// Every offering of the request was tried, and none was available.
-    #[error("none of the {} offerings that were tried could be had: {}", refused.len(), named(refused))]
+    #[error("none of the {} offerings tried is available: {}", refused.len(), named(refused))]
     NoCapacity {
         /// Refused offerings, in the order of the request.
         refused: Vec<Refused>,

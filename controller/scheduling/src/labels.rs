@@ -25,6 +25,13 @@ pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 pub const WELL_KNOWN: [&str; 8] = [NODE_POOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD];
 
 /// Returns the name under which a label is compared: beta and driver labels map to the stable ones.
+///
+/// ```
+/// use muster_scheduling::labels::{ZONE, stable_name};
+///
+/// assert_eq!(stable_name("topology.ebs.csi.aws.com/zone"), ZONE);
+/// assert_eq!(stable_name("example.com/team"), "example.com/team");
+/// ```
 pub fn stable_name(key: &str) -> &str {
     match key {
         "failure-domain.beta.kubernetes.io/zone" | "topology.ebs.csi.aws.com/zone" => ZONE,

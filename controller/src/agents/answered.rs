@@ -78,7 +78,7 @@ mod tests {
         let (before, same, later, other) = (of("a", "9"), of("a", "10"), of("a", "11"), of("b", "9"));
         assert_eq!(version(answered.latest(&before)), Some(10));
         assert_eq!(version(answered.latest(&later)), Some(11), "somebody else has written since");
-        assert!(std::ptr::eq(answered.latest(&same), &same), "the picture shows it");
+        assert!(std::ptr::eq(answered.latest(&same), &same), "the cache shows it");
         assert_eq!(version(answered.latest(&other)), Some(9), "the next claim of that name is another");
     }
 

@@ -72,7 +72,7 @@ impl Boots {
         let stages = Family::new_with_constructor(histogram);
         registry.register(
             "muster_node_boot_phase_seconds",
-            "How long nodes took for each stage of their boots, as their agents say",
+            "Duration of each stage of nodes' boots, as reported by their agents",
             stages.clone(),
         );
         Self { stages, images: Arc::default() }

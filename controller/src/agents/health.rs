@@ -1,9 +1,9 @@
 //! Health of this replica, by name: its parts, and the services that it serves.
 //!
 //! ```text
-//!   Picture: is it complete, are watches current ──┐
-//!   Fence: does this replica lead ─────────────────┼─► ReplicaState ──► statuses ──► grpc.health.v1, on both ports
-//!   serve: are agents and operators served ────────┘    (pure)
+//!   ClusterCache: complete, with current watches? ──┐
+//!   Fence: does this replica lead? ─────────────────┼─► ReplicaState ──► statuses ──► grpc.health.v1, on both ports
+//!   serve: are agents and operators served? ────────┘   (pure)
 //! ```
 
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::edge::Fence;
-use crate::watch::{Health, Picture, WatchState as Known};
+use crate::watch::{ClusterCache, Health, WatchState as Known};
 
 /// Interval between checks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ fn hears(kinds: &[Health]) -> bool {
 
 /// Checks forever, and publishes changes.
 pub(super) async fn keep(
-    picture: &Picture,
+    cluster_cache: &ClusterCache,
     fence: &Fence,
     serves: watch::Receiver<bool>,
     statuses_tx: &watch::Sender<Statuses>,
@@ -85,8 +85,8 @@ pub(super) async fn keep(
     loop {
         ticks.tick().await;
         let standing = ReplicaState {
-            is_synced: picture.is_synced(),
-            hears: hears(&picture.health()),
+            is_synced: cluster_cache.is_synced(),
+            hears: hears(&cluster_cache.health()),
             leads: fence.is_open(),
             serves: *serves.borrow(),
         };

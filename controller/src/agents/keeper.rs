@@ -14,7 +14,7 @@ use super::FIELD_MANAGER;
 use super::keys::{Fault, Keys, SECRET, launch_key, make};
 use super::launch_keys::LaunchStep;
 use super::rotation::{Authorities, Rotation, Step, in_need, step};
-use crate::watch::Picture;
+use crate::watch::ClusterCache;
 
 /// Pause before a retry at the start: the API server is unreachable, or the Secret cannot be used.
 const RETRY: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ const NAMED: usize = 5;
 pub(super) struct Keeper {
     secrets: Api<Secret>,
     namespace: String,
-    picture: Picture,
+    cluster_cache: ClusterCache,
     rotation: Rotation,
     clock: fn() -> Timestamp,
 }
@@ -37,12 +37,12 @@ impl Keeper {
     pub(super) fn new(
         client: &Client,
         namespace: &str,
-        picture: Picture,
+        cluster_cache: ClusterCache,
         rotation: Rotation,
         clock: fn() -> Timestamp,
     ) -> Self {
         let secrets = Api::namespaced(client.clone(), namespace);
-        Self { secrets, namespace: namespace.to_owned(), picture, rotation, clock }
+        Self { secrets, namespace: namespace.to_owned(), cluster_cache, rotation, clock }
     }
 
     /// Waits for the keys; makes new ones if the Secret does not exist.
@@ -65,7 +65,7 @@ impl Keeper {
             let seen = match self.ask().await {
                 Ok(seen) => seen,
                 Err(fault) => {
-                    self.tell("agents are served with the keys of before", &fault, &mut told);
+                    self.tell("agents are served with the previous keys", &fault, &mut told);
                     continue;
                 }
             };
@@ -136,7 +136,7 @@ impl Keeper {
         };
         let written = self.write(&keys.launched_by(&after, step == LaunchStep::Replace)).await?;
         if written.is_some() && step == LaunchStep::Replace {
-            tracing::info!(namespace, "the secrets of launch templates are made by another key from now on");
+            tracing::info!(namespace, "launch secrets are derived from a new key from now on");
         }
         Ok(written)
     }
@@ -154,7 +154,7 @@ impl Keeper {
     /// Returns the names of NodeClaims whose nodes may trust only the previous CA.
     fn in_need(&self, held: &Authorities) -> Result<Vec<String>, Fault> {
         let signing = held.signing.fingerprint()?;
-        let cluster = self.picture.glance();
+        let cluster = self.cluster_cache.read();
         Ok(in_need(cluster.claims(), &signing).map(|claim| claim.name_any()).collect())
     }
 
@@ -162,12 +162,20 @@ impl Keeper {
         let namespace = self.namespace.as_str();
         match step {
             Step::Wait => {}
-            Step::Introduce => tracing::info!(namespace, "agents are told of another authority, which will sign soon"),
+            Step::Introduce => {
+                tracing::info!(namespace, "a new certificate authority is announced to agents, and will sign soon")
+            }
             Step::Replace => {
-                tracing::info!(namespace, "another authority signs for agents; the one before still counts")
+                tracing::info!(
+                    namespace,
+                    "a new certificate authority signs for agents; the previous one is still trusted"
+                )
             }
             Step::Retire if in_need.is_empty() => {
-                tracing::info!(namespace, "the authority before this one is forgotten: every agent knows this one");
+                tracing::info!(
+                    namespace,
+                    "the previous certificate authority is removed: every agent knows the new one"
+                );
             }
             Step::Retire => {
                 let claims = in_need.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -176,7 +184,7 @@ impl Keeper {
                     namespace,
                     count,
                     claims,
-                    "the authority before this one is forgotten, and nodes that know no other are silent from now on"
+                    "the previous certificate authority is removed; agents that know no other cannot connect any more"
                 );
             }
         }
@@ -229,7 +237,7 @@ mod tests {
             }
         });
         let client = Client::new(service, "default");
-        Keeper::new(&client, "karpenter", Picture::new(std::iter::empty()), Rotation::default(), || NOW)
+        Keeper::new(&client, "karpenter", ClusterCache::new(std::iter::empty()), Rotation::default(), || NOW)
     }
 
     #[tokio::test(start_paused = true)]

@@ -64,7 +64,7 @@ pub(super) enum Fault {
     Authority(#[from] AuthorityFault),
     #[error("the Secret `{SECRET}` cannot be read or written: no answer within {} s", .0.as_secs())]
     Silence(Duration),
-    #[error("there are no random numbers")]
+    #[error("no random numbers are available")]
     NoRandom,
 }
 

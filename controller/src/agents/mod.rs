@@ -5,7 +5,7 @@
 //!            ▲          (pure)        ├─► Vouch::tell: connection data for user data
 //!            └── keeper ◄─────────────┴── rotation, launch_keys: steps of their rotation   (pure)
 //!
-//!   gateway ──► Sources ──┬─ launch ◄── Picture: NodeClaim, its class, its Node        launches (pure)
+//!   gateway ──► Sources ──┬─ launch ◄── ClusterCache: NodeClaim, its class, its Node   launches (pure)
 //!                         ├─ describe, ask_sts, roles ◄── Vouch: EC2, IAM, STS
 //!                         ├─ record ──► annotation of the NodeClaim
 //!                         ├─ keep ────► its conditions AgentReady and NodeVerdict      said (pure)
@@ -14,11 +14,11 @@
 //!                         └─ wants_logs, bundle ──► records: slots in the controller's namespace (crate::archive)
 //!
 //!   gateway ──► Operators ─┬─ review ──► TokenReview, SubjectAccessReview
-//!                          ├─ answer ◄── Picture, records, by the functions of the commands (crate::cli)
+//!                          ├─ answer ◄── ClusterCache, records, by the functions of the commands (crate::cli)
 //!                          ├─ plan, launch, terminate ◄─► orders ◄─► Counter: if this replica leads (crate::fleet)
-//!                          └─ rows ◄── Picture: rows of nodes, updated while there are watches
+//!                          └─ rows ◄── ClusterCache: rows of nodes, updated while there are watches
 //!
-//!   Picture, Fence ──► health ──► gateway: serving status by name
+//!   ClusterCache, Fence ──► health ──► gateway: serving status by name
 //! ```
 //!
 //! Every replica serves agents and writes their reports, with a field manager of its own; the leader decides what
@@ -55,7 +55,7 @@ pub(crate) use self::operators::Knowledge;
 pub use self::rotation::Rotation;
 pub use self::serve::{Address, AddressFault};
 pub(crate) use self::serve::{Place, Served};
-pub use self::vouch::{Asked, Home, Reachable, Vouch};
+pub use self::vouch::{Asked, ClusterIdentity, Reachable, Vouch};
 
 /// Port to serve on.
 #[derive(Debug, Clone)]

@@ -30,7 +30,7 @@ use crate::cli::{self, Given, Of};
 use crate::fleet::Counter;
 use crate::manifest::NodeClass;
 use crate::snapshot;
-use crate::watch::Picture;
+use crate::watch::ClusterCache;
 
 /// Required audience of tokens. A token for the API server is refused: the controller could use it there in its user's
 /// name.
@@ -51,7 +51,7 @@ pub(crate) struct Knowledge {
 
 /// Answers operators for the lifetime of this replica.
 pub(super) struct OperatorService {
-    pub(super) picture: Picture,
+    pub(super) cluster_cache: ClusterCache,
     pub(super) client: Client,
     pub(super) records: Records,
     pub(super) knowledge: Knowledge,
@@ -78,14 +78,14 @@ impl Operators for OperatorService {
             Question::Removal(name) => Of::Removal(name),
             Question::Verdicts(name) => return self.verdicts(name).await,
             Question::Nodes(pool) => {
-                let (picture, now) = (self.picture.clone(), (self.clock)());
-                let work = move || cli::nodes_shown(&picture.glance().nodes_and_claims(), pool.as_deref(), now);
+                let (cluster_cache, now) = (self.cluster_cache.clone(), (self.clock)());
+                let work = move || cli::nodes_shown(&cluster_cache.read().nodes_and_claims(), pool.as_deref(), now);
                 return aside(work).await;
             }
         };
-        let (picture, knowledge, now) = (self.picture.clone(), self.knowledge.clone(), (self.clock)());
+        let (cluster_cache, knowledge, now) = (self.cluster_cache.clone(), self.knowledge.clone(), (self.clock)());
         let work = move || {
-            let manifests = picture.glance().manifests();
+            let manifests = cluster_cache.read().manifests();
             let Knowledge { types, settings, choices } = &knowledge;
             let given = Given { settings, types: &|class: Option<&NodeClass>| types(class), choices, now };
             cli::explanation(manifests, given, &of)
@@ -139,14 +139,14 @@ impl OperatorService {
 
     /// Returns the UID of the NodeClaim whose Node has that name.
     fn claim_of(&self, node: &str) -> Option<String> {
-        let cluster = self.picture.glance();
+        let cluster = self.cluster_cache.read();
         let is_its =
             |claim: &&NodeClaim| claim.status.as_ref().and_then(|status| status.node_name.as_deref()) == Some(node);
         cluster.claims().find(is_its)?.metadata.uid.clone()
     }
 
     async fn verdicts(&self, name: Option<String>) -> Result<Struct, Unanswered> {
-        let later = || Unanswered::NotNow("the API server does not say what is kept: try again".to_owned());
+        let later = || Unanswered::NotNow("the API server did not return the records: try again".to_owned());
         // A record may be older than its Node, and name only the NodeClaim.
         let uid = name.as_deref().and_then(|name| self.claim_of(name));
         let bundle_of = |record: &Record| {
@@ -154,11 +154,11 @@ impl OperatorService {
         };
         let maps = timeout(PATIENCE, self.records.all(bundle_of)).await.map_err(|_| later())?;
         let maps = maps.map_err(|error| {
-            tracing::warn!(%error, "what is kept of nodes cannot be read");
+            tracing::warn!(%error, "the records of nodes cannot be read");
             later()
         })?;
-        let picture = self.picture.clone();
-        aside(move || cli::verdicts_shown(&picture.glance().manifests(), maps, name.as_deref())).await
+        let cluster_cache = self.cluster_cache.clone();
+        aside(move || cli::verdicts_shown(&cluster_cache.read().manifests(), maps, name.as_deref())).await
     }
 }
 

@@ -65,18 +65,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_counts_until_the_picture_shows_it_or_something_later() {
+    fn record_counts_until_the_cache_shows_it_or_a_later_one() {
         let mut recorded = Recorded::default();
         recorded.note("a", by(1, 10), at(10));
         assert_eq!(recorded.latest("a", None, at(11)), Some(by(1, 10)));
-        assert_eq!(recorded.latest("a", Some(by(2, 5)), at(11)), Some(by(1, 10)), "the picture is behind");
+        assert_eq!(recorded.latest("a", Some(by(2, 5)), at(11)), Some(by(1, 10)), "the cache is behind");
         assert_eq!(recorded.latest("a", Some(by(3, 12)), at(13)), Some(by(3, 12)), "another replica has written since");
         assert_eq!(recorded.latest("b", Some(by(4, 1)), at(11)), Some(by(4, 1)));
-        assert_eq!(recorded.latest("a", None, at(70)), None, "by then the picture shows what is");
+        assert_eq!(recorded.latest("a", None, at(70)), None, "by then the cache shows the present");
     }
 
     #[test]
-    fn the_time_that_the_picture_has_begins_with_the_write() {
+    fn grace_period_of_the_cache_begins_with_the_write() {
         let mut recorded = Recorded::default();
         recorded.note("a", by(1, 10), at(50));
         recorded.forget(at(109));

@@ -133,7 +133,7 @@ impl Records {
     pub(super) async fn bundle(&self, instance: &str, content: &[u8]) {
         let asked = self.asked().end(instance);
         let Some(record) = asked else {
-            tracing::debug!(instance, bytes = content.len(), "a log bundle that nobody asked for is not kept");
+            tracing::debug!(instance, bytes = content.len(), "a log bundle that was not requested is discarded");
             return;
         };
         if let Err(error) = self.keep(&record, Some(cleaned(content))).await {

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::operators::structure;
 use crate::cli;
 use crate::roster;
-use crate::watch::Picture;
+use crate::watch::ClusterCache;
 
 /// Minimum interval between updates; changes in between are combined. For 10,000 nodes an update takes some tenths of a
 /// second of a core.
@@ -20,7 +20,7 @@ const SPACING: Duration = Duration::from_millis(500);
 
 /// Keeps the rows up to date.
 pub(super) struct Roster {
-    picture: Picture,
+    cluster_cache: ClusterCache,
     /// `None` until the first watch.
     rows: watch::Sender<Option<Arc<Rows>>>,
     /// Signals a new watch.
@@ -28,8 +28,8 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    pub(super) fn new(picture: Picture) -> Self {
-        Self { picture, rows: watch::Sender::new(None), wanted: Notify::new() }
+    pub(super) fn new(cluster_cache: ClusterCache) -> Self {
+        Self { cluster_cache, rows: watch::Sender::new(None), wanted: Notify::new() }
     }
 
     /// Watches the rows; `None` until they are computed.
@@ -42,7 +42,7 @@ impl Roster {
 
     /// Keeps the rows up to date until it is dropped.
     pub(super) async fn keep(&self) -> Infallible {
-        let mut revised = self.picture.revised();
+        let mut revised = self.cluster_cache.revised();
         loop {
             if self.rows.receiver_count() == 0 {
                 // Outdated rows are not shown to the next watch.
@@ -51,11 +51,11 @@ impl Roster {
                 continue;
             }
             revised.mark_unchanged();
-            let (picture, before) = (self.picture.clone(), self.rows.borrow().clone());
+            let (cluster_cache, before) = (self.cluster_cache.clone(), self.rows.borrow().clone());
             // Connections need this thread.
-            match tokio::task::spawn_blocking(move || look(&picture, before.as_deref())).await {
+            match tokio::task::spawn_blocking(move || look(&cluster_cache, before.as_deref())).await {
                 Ok(rows) => drop(self.rows.send_replace(Some(Arc::new(rows)))),
-                Err(error) => tracing::error!(%error, "it cannot be said who is there"),
+                Err(error) => tracing::error!(%error, "the rows of nodes cannot be computed"),
             }
             sleep(SPACING).await;
             tokio::select! {
@@ -69,8 +69,8 @@ impl Roster {
 }
 
 /// Computes all rows. Unchanged ones share the `Arc` of `before`, so that slow readers hold little memory of their own.
-fn look(picture: &Picture, before: Option<&Rows>) -> Rows {
-    let manifests = picture.glance().nodes_and_claims();
+fn look(cluster_cache: &ClusterCache, before: Option<&Rows>) -> Rows {
+    let manifests = cluster_cache.read().nodes_and_claims();
     let row = |member: &roster::Member| {
         let key: Arc<str> = match (&member.claim, &member.node) {
             (Some(claim), _) => format!("nodeclaim/{claim}").into(),

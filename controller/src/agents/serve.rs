@@ -24,11 +24,11 @@ use super::operators::{Knowledge, OperatorService};
 use super::records::Records;
 use super::rows::Roster;
 use super::sources::Live;
-use super::vouch::{Home, Reachable, Vouch};
+use super::vouch::{ClusterIdentity, Reachable, Vouch};
 use super::{Options, files, health};
 use crate::edge::Fence;
 use crate::fleet::Counter;
-use crate::watch::Picture;
+use crate::watch::ClusterCache;
 
 /// Maximum age of an instance at its first enrolment: the limit for becoming a Node, and as long again for a late
 /// agent.
@@ -85,7 +85,7 @@ pub(crate) struct Served {
 
 /// Dependencies of the server on the rest of the controller.
 pub(crate) struct Place {
-    pub(crate) picture: Picture,
+    pub(crate) cluster_cache: ClusterCache,
     pub(crate) client: Client,
     pub(crate) namespace: String,
     pub(crate) cloud: Arc<dyn Vouch>,
@@ -159,14 +159,14 @@ async fn both(options: Options, agents: TcpListener, plaintext: TcpListener, pla
     };
     let (statuses_tx, statuses) = watch::channel(health::statuses(health::ReplicaState::default()));
     let (serves_tx, serves) = watch::channel(false);
-    let (picture, fence) = (place.picture.clone(), place.fence.clone());
+    let (cluster_cache, fence) = (place.cluster_cache.clone(), place.fence.clone());
     tokio::select! {
         ended = muster_gateway::health::serve(plaintext, statuses.clone(), std::future::pending()) => match ended {
-            Ok(()) => "health is served no more".to_owned(),
-            Err(error) => format!("health is served no more: {error}"),
+            Ok(()) => "the health port has stopped".to_owned(),
+            Err(error) => format!("the health port has stopped: {error}"),
         },
         why = serve(options, agents, place, (serves_tx, statuses.clone())) => why,
-        never = health::keep(&picture, &fence, serves, &statuses_tx) => match never {},
+        never = health::keep(&cluster_cache, &fence, serves, &statuses_tx) => match never {},
     }
 }
 
@@ -177,12 +177,12 @@ async fn serve(
     (serves, statuses): (watch::Sender<bool>, watch::Receiver<Statuses>),
 ) -> String {
     let Options { address, certificates, rotation, port: _, health_port: _ } = options;
-    let Place { picture, client, namespace, cloud, refusals, boots, knowledge, orders, fence: _, clock } = place;
+    let Place { cluster_cache, client, namespace, cloud, refusals, boots, knowledge, orders, fence: _, clock } = place;
     // An incomplete cache must not decide about enrolments.
-    picture.synced().await;
-    let keeper = Keeper::new(&client, &namespace, picture.clone(), rotation, clock);
+    cluster_cache.synced().await;
+    let keeper = Keeper::new(&client, &namespace, cluster_cache.clone(), rotation, clock);
     let keys = keeper.have().await;
-    let Home { cluster, partition, account, region } = home(&*cloud).await;
+    let ClusterIdentity { cluster, partition, account, region } = cluster_identity(&*cloud).await;
     let reachable = |Keys { authority, launch, .. }: &Keys| Reachable {
         address: address.to_string(),
         certificate_authority: authority.pinned().to_string(),
@@ -198,13 +198,20 @@ async fn serve(
         );
     }
     let records = Records::new(&client, &namespace);
-    let roster = Arc::new(Roster::new(picture.clone()));
+    let roster = Arc::new(Roster::new(cluster_cache.clone()));
     let rows = Arc::clone(&roster);
-    let desk =
-        OperatorService { picture: picture.clone(), client: client.clone(), records, knowledge, orders, roster, clock };
-    let live = Arc::new(Live::new(picture, client, &namespace, Arc::clone(&cloud), boots, clock));
+    let service = OperatorService {
+        cluster_cache: cluster_cache.clone(),
+        client: client.clone(),
+        records,
+        knowledge,
+        orders,
+        roster,
+        clock,
+    };
+    let live = Arc::new(Live::new(cluster_cache, client, &namespace, Arc::clone(&cloud), boots, clock));
     let gateway = Gateway {
-        operators: Arc::new(desk),
+        operators: Arc::new(service),
         sources: Arc::clone(&live),
         authority,
         policy: Policy { cluster, partition, account, region, proofs: Proofs::All, enrol_within: ENROL_WITHIN },
@@ -221,8 +228,8 @@ async fn serve(
     });
     tokio::select! {
         ended = muster_gateway::serve(gateway, listener, std::future::pending()) => match ended {
-            Ok(()) => "agents are served no more".to_owned(),
-            Err(error) => format!("agents are served no more: {error}"),
+            Ok(()) => "the port for agents has stopped".to_owned(),
+            Err(error) => format!("the port for agents has stopped: {error}"),
         },
         never = keep => match never {},
         never = rows.keep() => match never {},
@@ -231,14 +238,14 @@ async fn serve(
 }
 
 /// Asks until there is an answer: without its account the controller could admit nodes of any account.
-async fn home(cloud: &dyn Vouch) -> Home {
+async fn cluster_identity(cloud: &dyn Vouch) -> ClusterIdentity {
     let mut was_told = false;
     loop {
-        match cloud.home().await {
-            Ok(home) => return home,
+        match cloud.cluster_identity().await {
+            Ok(cluster_identity) => return cluster_identity,
             Err(error) => {
                 if !std::mem::replace(&mut was_told, true) {
-                    tracing::error!(%error, "agents cannot be served yet: it is not known which account this is");
+                    tracing::error!(%error, "agents cannot be served yet: the AWS account is not known");
                 }
                 sleep(RETRY).await;
             }

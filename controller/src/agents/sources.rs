@@ -25,7 +25,7 @@ use super::{FIELD_MANAGER, answered, recorded, said};
 use crate::archive::Record;
 use crate::lifecycle::{condition, interruption, silence, whole_seconds};
 use crate::step::Write;
-use crate::watch::Picture;
+use crate::watch::ClusterCache;
 
 /// Maximum number of attempts to write a NodeClaim that others write too.
 const TRIES: usize = 8;
@@ -37,7 +37,7 @@ const FORGETS: Duration = Duration::from_secs(20);
 
 /// Sources of the gateway for the lifetime of this replica.
 pub(super) struct Live {
-    picture: Picture,
+    cluster_cache: ClusterCache,
     client: Client,
     cloud: Arc<dyn Vouch>,
     clock: fn() -> Timestamp,
@@ -81,7 +81,7 @@ impl Seen {
 
 impl Live {
     pub(super) fn new(
-        picture: Picture,
+        cluster_cache: ClusterCache,
         client: Client,
         namespace: &str,
         cloud: Arc<dyn Vouch>,
@@ -90,7 +90,7 @@ impl Live {
     ) -> Self {
         let records = Records::new(&client, namespace);
         let (recorded, answered) = (Mutex::default(), Mutex::default());
-        Self { picture, client, cloud, clock, recorded, answered, writes: Semaphore::new(WRITES), records, boots }
+        Self { cluster_cache, client, cloud, clock, recorded, answered, writes: Semaphore::new(WRITES), records, boots }
     }
 
     /// Forgets old entries, as writes do too: after the last of thousands there may be no write for hours.
@@ -105,7 +105,7 @@ impl Live {
 
     /// Applies `look` to the NodeClaim of an instance, as the cache has it.
     fn claim_of<T>(&self, instance: &str, look: impl FnOnce(&NodeClaim) -> T) -> Option<T> {
-        let cluster = self.picture.glance();
+        let cluster = self.cluster_cache.read();
         let claim = cluster.claims_of_instance(instance).next()?;
         Some(look(claim))
     }
@@ -194,14 +194,14 @@ impl Live {
             let Some(again) = look(&fresh) else { return Ok(false) };
             change = again;
         }
-        Err(Unavailable("the NodeClaim changes all the time".to_owned()))
+        Err(Unavailable("the NodeClaim keeps changing".to_owned()))
     }
 }
 
 impl Sources for Live {
     async fn launch(&self, instance: &str) -> Result<Option<Launch>, Unavailable> {
         let (known, class) = {
-            let cluster = self.picture.glance();
+            let cluster = self.cluster_cache.read();
             let Some(claim) = cluster.claims_of_instance(instance).next() else { return Ok(None) };
             let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
             let is_ready = cluster.nodes_of(id).any(takes_pods);
@@ -236,7 +236,7 @@ impl Sources for Live {
     ) -> Result<Recorded, Unavailable> {
         let look = |claim: &NodeClaim| (enrolled(claim).map(|it| it.key), Seen::of(claim));
         // The cache first: the API server refuses the write if it is behind.
-        let mut seen = self.picture.glance().claim(claim).map(look);
+        let mut seen = self.cluster_cache.read().claim(claim).map(look);
         for _ in 0..TRIES {
             let (key, of) = match seen.take() {
                 Some((key, seen)) if key == before => (key, seen),
@@ -247,7 +247,7 @@ impl Sources for Live {
                 },
             };
             // The decision was about the NodeClaim in the cache; one of that name may be another by now.
-            let uid = self.picture.glance().claim(claim).and_then(|it| it.metadata.uid.clone());
+            let uid = self.cluster_cache.read().claim(claim).and_then(|it| it.metadata.uid.clone());
             if uid.is_none() || uid != of.uid || key != before {
                 return Ok(Recorded::Changed);
             }
@@ -266,13 +266,13 @@ impl Sources for Live {
                 Err(Lost::Race) => {}
             }
         }
-        Err(Unavailable("the NodeClaim changes all the time".to_owned()))
+        Err(Unavailable("the NodeClaim keeps changing".to_owned()))
     }
 
     async fn keep(&self, node: &NodeIdentity, report: Report) -> Result<(), Unavailable> {
         let now = (self.clock)();
         if let Some(code) = &report.verdict {
-            tracing::warn!(instance = node.instance, code, "a node says that it cannot become one");
+            tracing::warn!(instance = node.instance, code, "an agent reports that its node cannot join");
         }
         let booted = Mutex::new(None);
         let wanted = |claim: &NodeClaim| {
@@ -314,7 +314,7 @@ impl Sources for Live {
             tracing::warn!(
                 %error,
                 instance = node.instance,
-                "that a node is connected, and whom it believes, cannot be written down"
+                "the connection of an agent cannot be recorded"
             );
         }
     }
@@ -338,11 +338,11 @@ impl Sources for Live {
             tracing::warn!(
                 instance = node.instance,
                 notice = notice.text,
-                "a node says that its instance is taken back"
+                "an agent reports the interruption of its instance"
             );
         }
         if let Err(error) = self.have_said(&node.instance, interrupted).await {
-            tracing::warn!(%error, instance = node.instance, "an interruption cannot be written down");
+            tracing::warn!(%error, instance = node.instance, "an interruption cannot be recorded");
         }
     }
 

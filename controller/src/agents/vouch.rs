@@ -15,7 +15,7 @@ pub type Asked<'a, T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Se
 
 /// Location of this controller: nodes of other accounts, regions and clusters are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Home {
+pub struct ClusterIdentity {
     /// Name of the cluster.
     pub cluster: String,
     /// AWS partition, such as `aws`.
@@ -42,7 +42,7 @@ pub struct Reachable {
 /// Cloud that can describe an instance, and send a signed request to find its signer.
 pub trait Vouch: Send + Sync {
     /// Returns the location of the controller.
-    fn home(&self) -> Asked<'_, Home>;
+    fn cluster_identity(&self) -> Asked<'_, ClusterIdentity>;
 
     /// Describes an instance; `None` if its ID is unknown.
     fn describe<'a>(&'a self, instance: &'a str) -> Asked<'a, Option<Described>>;

@@ -51,7 +51,7 @@ pub struct HashKeys {
 
 /// Input of [`decide`] about one class.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct ClassInput<'a> {
     /// The class.
     pub class: &'a Class,
     /// Properties of its kind.
@@ -77,40 +77,40 @@ impl Kind {
     pub const KWOK: Self = Self { finalizer: annotations::TERMINATION_FINALIZER, hash: None, is_ready_at_once: true };
 }
 
-/// Returns the writes about the class. Class writes always refer to the class in `look`.
+/// Returns the writes about the class. Class writes always refer to the class in `input`.
 #[must_use]
-pub fn decide(look: &Look<'_>, now: Timestamp) -> Step {
-    if look.class.meta.deletion_timestamp.is_some() {
-        return end(look, now);
+pub fn decide(input: &ClassInput<'_>, now: Timestamp) -> Step {
+    if input.class.meta.deletion_timestamp.is_some() {
+        return end(input, now);
     }
     let mut writes = Vec::new();
     let mut change = MetaChange::default();
-    if !has_finalizer(look) {
-        let there = look.class.meta.finalizers.iter().flatten().cloned();
-        change.finalizers = Some(there.chain([look.kind.finalizer.to_owned()]).collect());
+    if !has_finalizer(input) {
+        let there = input.class.meta.finalizers.iter().flatten().cloned();
+        change.finalizers = Some(there.chain([input.kind.finalizer.to_owned()]).collect());
     }
-    if let Some(keys) = look.kind.hash {
-        let version = look.class.meta.annotations.as_ref().and_then(|all| all.get(keys.version));
+    if let Some(keys) = input.kind.hash {
+        let version = input.class.meta.annotations.as_ref().and_then(|all| all.get(keys.version));
         if version.map(String::as_str) != Some(keys.current) {
-            writes.extend(look.claims.iter().filter_map(|claim| restamp(claim, keys, &look.class.hash)));
+            writes.extend(input.claims.iter().filter_map(|claim| restamp(claim, keys, &input.class.hash)));
         }
-        change = change.annotation(keys.hash, &*look.class.hash).annotation(keys.version, keys.current);
+        change = change.annotation(keys.hash, &*input.class.hash).annotation(keys.version, keys.current);
     }
-    let change = change.against(&look.class.meta);
+    let change = change.against(&input.class.meta);
     if !change.is_empty() {
         writes.push(Write::ClassMeta(change));
     }
-    if look.kind.is_ready_at_once && !look.class.conditions.iter().any(|one| one.type_ == READY) {
-        writes.push(Write::ClassCondition(at(READY, Status::True, READY, "", look.class.meta.generation, now)));
+    if input.kind.is_ready_at_once && !input.class.conditions.iter().any(|one| one.type_ == READY) {
+        writes.push(Write::ClassCondition(at(READY, Status::True, READY, "", input.class.meta.generation, now)));
     }
     if !writes.is_empty() {
         return Step::act(writes);
     }
-    breaker::judge(look.class, now)
+    breaker::judge(input.class, now)
 }
 
-fn has_finalizer(look: &Look<'_>) -> bool {
-    look.class.meta.finalizers.iter().flatten().any(|one| one == look.kind.finalizer)
+fn has_finalizer(input: &ClassInput<'_>) -> bool {
+    input.class.meta.finalizers.iter().flatten().any(|one| one == input.kind.finalizer)
 }
 
 /// Updates a claim with another hash version. Its hash cannot be compared: unless the claim has drifted already, it is
@@ -128,31 +128,31 @@ fn restamp(claim: &NodeClaim, keys: HashKeys, hash: &str) -> Option<Write> {
 }
 
 /// Waits for the claims, then for the cloud's resources, then removes the finalizer.
-fn end(look: &Look<'_>, now: Timestamp) -> Step {
-    if !has_finalizer(look) {
+fn end(input: &ClassInput<'_>, now: Timestamp) -> Step {
+    if !has_finalizer(input) {
         return Step::rest();
     }
-    if !look.claims.is_empty() {
-        let mut names: Vec<&str> = look.claims.iter().filter_map(|claim| claim.metadata.name.as_deref()).collect();
+    if !input.claims.is_empty() {
+        let mut names: Vec<&str> = input.claims.iter().filter_map(|claim| claim.metadata.name.as_deref()).collect();
         names.sort_unstable();
         let others = names.len().saturating_sub(NAMED);
         let more = if others > 0 { format!(" and {others} other(s)") } else { String::new() };
         names.truncate(NAMED);
         let message = format!("Waiting on NodeClaim termination for {}{more}", names.join(", "));
         let about = Subject {
-            kind: look.class.reference.kind.clone(),
+            kind: input.class.reference.kind.clone(),
             namespace: None,
-            name: look.class.reference.name.clone(),
-            uid: look.class.meta.uid.clone().unwrap_or_default(),
+            name: input.class.reference.name.clone(),
+            uid: input.class.meta.uid.clone().unwrap_or_default(),
         };
         let reason = events::WAITING_ON_NODE_CLAIM_TERMINATION;
         let event = Write::Event(Event { about, kind: EventType::Normal, reason, message });
         return Step { writes: vec![event], again: Some(after(now, REMIND)) };
     }
-    if look.has_leftovers {
+    if input.has_leftovers {
         return Step::rest();
     }
-    let left = look.class.meta.finalizers.iter().flatten().filter(|one| *one != look.kind.finalizer).cloned();
+    let left = input.class.meta.finalizers.iter().flatten().filter(|one| *one != input.kind.finalizer).cloned();
     let change = MetaChange { finalizers: Some(left.collect()), ..MetaChange::default() };
     Step::act([Write::ClassMeta(change)])
 }

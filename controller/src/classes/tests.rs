@@ -49,7 +49,7 @@ fn settle(class: &mut Class, kind: Kind, claims: &mut [NodeClaim]) -> Vec<String
     for _ in 0..5 {
         let seen: Vec<NodeClaim> = claims.to_vec();
         let seen: Vec<&NodeClaim> = seen.iter().collect();
-        let step = decide(&Look { class, kind, claims: &seen, has_leftovers: false }, moment(0));
+        let step = decide(&ClassInput { class, kind, claims: &seen, has_leftovers: false }, moment(0));
         if step.writes.is_empty() {
             return words;
         }
@@ -123,15 +123,15 @@ fn a_class_outlives_its_claims() {
     let many: Vec<NodeClaim> = (0..7).map(|number| claim(&format!("c{number}"), &[])).collect();
     let claims: Vec<&NodeClaim> = many.iter().collect();
     let kind = Kind::ec2("muster-v1");
-    let step = decide(&Look { class: &class, kind, claims: &claims, has_leftovers: true }, moment(5));
+    let step = decide(&ClassInput { class: &class, kind, claims: &claims, has_leftovers: true }, moment(5));
     let [Write::Event(event)] = &step.writes[..] else { panic!("{step:?}") };
     assert_eq!(event.message, "Waiting on NodeClaim termination for c0, c1, c2, c3, c4 and 2 other(s)");
     assert_eq!(step.again, Some(moment(605)));
-    let cloud = decide(&Look { class: &class, kind, claims: &[], has_leftovers: true }, moment(5));
+    let cloud = decide(&ClassInput { class: &class, kind, claims: &[], has_leftovers: true }, moment(5));
     assert_eq!(cloud, Step::rest());
-    let step = decide(&Look { class: &class, kind, claims: &[], has_leftovers: false }, moment(5));
+    let step = decide(&ClassInput { class: &class, kind, claims: &[], has_leftovers: false }, moment(5));
     let [Write::ClassMeta(change)] = &step.writes[..] else { panic!("{step:?}") };
     assert_eq!(change.finalizers.as_deref(), Some(&["example.com/x".to_owned()][..]));
     change.apply(&mut class.meta);
-    assert_eq!(decide(&Look { class: &class, kind, claims: &[], has_leftovers: false }, moment(5)), Step::rest());
+    assert_eq!(decide(&ClassInput { class: &class, kind, claims: &[], has_leftovers: false }, moment(5)), Step::rest());
 }

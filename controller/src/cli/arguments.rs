@@ -17,7 +17,7 @@ pub(crate) use self::run::{CloudName, Ec2Arguments, ReportFormat, RunArguments};
     name = "muster",
     version,
     about = "A Karpenter-compatible node autoscaler for EKS",
-    long_about = "Muster launches the cheapest nodes that hold the pods which fit nowhere, from the NodePool and \
+    long_about = "Muster launches the cheapest nodes for the pods that do not fit on existing ones, from the NodePool and \
                   EC2NodeClass objects that Karpenter uses.\n\n`run` is the controller. The other commands \
                   work on manifests in files, or on what a live cluster holds (`--cluster`): they need no AWS account, and \
                   write nothing anywhere.",

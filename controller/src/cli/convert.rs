@@ -66,8 +66,7 @@ pub(crate) fn print(
         }
     }
     say_unknown(&unknown, stderr);
-    let answer =
-        "v1 would refuse some of what was converted, as the notes say\n\nhint: mend the fields named, and apply then";
+    let answer = "v1 rejects some of the converted objects, as the notes say\n\nhint: correct the fields named before applying them";
     Ok(if is_refused { Err(Failure::No(answer.to_owned())) } else { Ok(()) })
 }
 

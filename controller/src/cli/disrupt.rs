@@ -37,11 +37,11 @@ pub(crate) fn print(
     palette: Palette,
 ) -> Result<(), Failure> {
     let DisruptSettings { sources: _, packing, first, move_price, refused, now, format } = settings;
-    let mut estate = inputs.managed_nodes.estate(&inputs.problem);
-    estate.problem.refuse(&refused::read(refused, &inputs.problem)?);
+    let mut input = inputs.managed_nodes.disruption_input(&inputs.problem);
+    input.problem.refuse(&refused::read(refused, &inputs.problem)?);
     let choices = Settings { move_price: *move_price, ..packing.disruption(*first) };
-    let verdict = judge(&estate, *now, &choices, progress)?;
-    let document = DisruptionDocument::new(&estate, &verdict, *now);
+    let verdict = judge(&input, *now, &choices, progress)?;
+    let document = DisruptionDocument::new(&input, &verdict, *now);
     match format {
         Format::Table => out.write_all(text::render(&document, palette).as_bytes())?,
         Format::Data(format) => write_document(out, &document, *format)?,
@@ -49,20 +49,20 @@ pub(crate) fn print(
     Ok(())
 }
 
-/// Decides for `estate`.
+/// Decides for `input`.
 ///
 /// # Errors
 /// [`Failure::InvalidPlan`] if the validator disagrees.
 pub(crate) fn judge(
-    estate: &DisruptionInput,
+    input: &DisruptionInput,
     now: Timestamp,
     settings: &Settings,
     progress: &mut Progress,
 ) -> Result<Verdict, Failure> {
-    progress.stage(&format!("deciding about {} nodes", estate.members.iter().flatten().count()));
-    let (decision, decide_seconds) = timed(|| decide(estate, now, settings));
+    progress.stage(&format!("deciding about {} nodes", input.managed_nodes.iter().flatten().count()));
+    let (decision, decide_seconds) = timed(|| decide(input, now, settings));
     progress.stage("validating the decision");
-    let (found, validate_seconds) = timed(|| validate_disruption(estate, now, settings, &decision));
+    let (found, validate_seconds) = timed(|| validate_disruption(input, now, settings, &decision));
     progress.clear();
     violations(&found)?;
     Ok(Verdict { decision, decide_seconds, validate_seconds })

@@ -4,6 +4,7 @@ mod document;
 mod managed_nodes;
 mod text;
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ use muster_scheduling::model::Problem;
 use serde::Serialize;
 
 use self::document::{Health, NodeExplanation, PodExplanation};
-use self::managed_nodes::{CustodyDocument, RemovalDocument};
+use self::managed_nodes::{ManagedNodeDocument, RemovalDocument};
 use super::failure::Failure;
 use super::inputs::Inputs;
 use super::output::{Format, write_document};
@@ -78,13 +79,13 @@ pub(crate) fn explain(
             let members = roster::members(&inputs.manifests);
             explanation.health = members.iter().find(|it| *it.name == **name).map(|it| Health::new(it, now));
             if let Some(node) = problem.nodes.iter().position(|node| &*node.name == name) {
-                let estate = inputs.managed_nodes.estate(problem);
-                explanation.managed_nodes = CustodyDocument::new(&estate, (now, choices), node, progress)?;
+                let input = inputs.managed_nodes.disruption_input(problem);
+                explanation.managed_nodes = ManagedNodeDocument::new(&input, (now, choices), node, progress)?;
                 if if_removed {
-                    explanation.if_removed = Some(RemovalDocument::new(&estate, (now, choices), node)?);
+                    explanation.if_removed = Some(RemovalDocument::new(&input, (now, choices), node)?);
                 }
             } else if if_removed {
-                let hint = "`--if-removed` is about nodes that are there";
+                let hint = "`--if-removed` applies to existing nodes only";
                 return Err(Failure::Usage(format!("node `{name}` would only be launched\n\nhint: {hint}")));
             }
             Ok(Explanation::Node(Box::new(explanation)))
@@ -99,6 +100,7 @@ fn explain_pod(
     name: &str,
 ) -> Result<PodExplanation, Failure> {
     let problem = &inputs.problem;
+    let name = &*full_name(problem, name)?;
     if let Some(pod) = problem.pods.iter().position(|pod| &*pod.name == name) {
         let explanation = match explainer.placed(pod) {
             Some(placement) => PodExplanation::placed(problem, plan, name, &placement),
@@ -110,11 +112,41 @@ fn explain_pod(
     if let Some(node) = bound {
         return Ok(PodExplanation::bound(name, &node.name));
     }
-    let pending = problem.pods.iter().map(|pod| &*pod.name);
-    let known = pending.chain(problem.nodes.iter().flat_map(|node| node.bound.iter().map(|pod| &*pod.name)));
     let remark =
         "pods with scheduling gates, finished and deleted pods, and those of a DaemonSet do not count as pending";
-    Err(not_found("pod", name, known, remark))
+    Err(not_found("pod", name, pod_names(problem), remark))
+}
+
+/// Returns the names of all pods of the input, `namespace/name`.
+fn pod_names(problem: &Problem) -> impl Iterator<Item = &str> {
+    let bound = problem.nodes.iter().flat_map(|node| node.bound.iter().map(|pod| &*pod.name));
+    problem.pods.iter().map(|pod| &*pod.name).chain(bound)
+}
+
+/// Returns `name` with its namespace. A name alone is that of a pod in the namespace `default`, or else of the only
+/// pod of this name.
+fn full_name<'n>(problem: &'n Problem, name: &'n str) -> Result<Cow<'n, str>, Failure> {
+    if name.contains('/') {
+        return Ok(Cow::Borrowed(name));
+    }
+    let in_default = format!("default/{name}");
+    if pod_names(problem).any(|known| known == in_default) {
+        return Ok(Cow::Owned(in_default));
+    }
+    let same: Vec<&str> =
+        pod_names(problem).filter(|known| known.split_once('/').is_some_and(|(_, known)| known == name)).collect();
+    match same.as_slice() {
+        [] => Ok(Cow::Owned(in_default)),
+        &[only] => Ok(Cow::Borrowed(only)),
+        several => {
+            let names: Vec<String> = several.iter().take(SIMILAR).map(|other| format!("`{other}`")).collect();
+            Err(Failure::Usage(format!(
+                "{} namespaces have a pod `{name}`\n\nhint: write the namespace too, such as {}",
+                several.len(),
+                names.join(", ")
+            )))
+        }
+    }
 }
 
 fn explain_node(

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use muster_scheduling::model::Problem;
 
 use super::failure::Failure;
+use super::input_warnings;
 use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::{ClusterSource, Packing, Sources};
@@ -51,10 +52,11 @@ pub(crate) fn read(
         Some(file) => manifest::read_scheduler_config(file)?,
         None => DefaultSpread::default(),
     };
-    progress.stage("putting the cluster together");
+    progress.stage("assembling the snapshot");
     let settings = Settings { gates: *gates, default_spread };
-    let Snapshot { problem, managed_nodes, remarks, warnings } =
+    let Snapshot { problem, managed_nodes, remarks, mut warnings } =
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
+    warnings.append(&mut input_warnings::warnings(&manifests, &problem, &catalogue));
     progress.clear();
     report(&manifests, &warnings, palette);
     Ok(Inputs { problem, manifests, managed_nodes, remarks, price_source: catalogue.price_source() })
@@ -107,7 +109,7 @@ pub(crate) fn read_cluster_with_records(
 ) -> Result<(Manifests, Vec<ConfigMap>), Failure> {
     let ClusterSource { context } = cluster;
     let manifests = read_some(Some(cluster), Scope::Nodes, &[], progress)?;
-    progress.stage("reading what is kept of nodes");
+    progress.stage("reading the records of nodes");
     let maps = runtime()?.block_on(watch::read_records(context.as_deref(), namespace))?;
     Ok((manifests, maps))
 }

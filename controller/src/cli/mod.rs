@@ -20,6 +20,7 @@ mod explain;
 mod failure;
 mod grid;
 mod iam_policy;
+mod input_warnings;
 mod inputs;
 mod nodes;
 mod output;

@@ -165,7 +165,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
     };
     if let Some(price) = max_hourly_price.filter(|price| !price.is_finite() || *price < 0.0) {
         return Err(Failure::Usage(format!(
-            "`--max-hourly-price`: `{price}` is no price\n\nhint: write USD per hour, such as `12.50`"
+            "`--max-hourly-price`: `{price}` is not a price\n\nhint: write USD per hour, such as `12.50`"
         )));
     }
     let options = Options {
@@ -204,7 +204,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         "stderr" => BoxMakeWriter::new(io::stderr),
         other => {
             return Err(Failure::Usage(format!(
-                "`--log-output-paths`: the log cannot go to `{other}`\n\nhint: use `stdout` or `stderr`, and redirect it"
+                "`--log-output-paths`: logs cannot be written to `{other}`\n\nhint: use `stdout` or `stderr`, and redirect it"
             )));
         }
     };
@@ -240,12 +240,12 @@ fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
     if !interruption_queue.is_empty() {
         return usage(format!(
             "`--interruption-queue`: notices of interruption are not read from `{interruption_queue}` yet\n\nhint: leave \
-             `--interruption-queue` and INTERRUPTION_QUEUE out; instances that EC2 takes back are noticed when they have ended"
+             `--interruption-queue` and INTERRUPTION_QUEUE out; interrupted instances are noticed when they have ended"
         ));
     }
     if enable_zonal_shift {
         return usage(
-            "`--enable-zonal-shift`: zonal shifts are not heard of yet\n\nhint: leave `--enable-zonal-shift` and \
+            "`--enable-zonal-shift`: zonal shifts are not supported yet\n\nhint: leave `--enable-zonal-shift` and \
              ENABLE_ZONAL_SHIFT out; take the zone out of the EC2NodeClass's subnets during a shift"
                 .to_owned(),
         );
@@ -264,7 +264,7 @@ fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
     }
     if !vm_memory_overhead_percent.is_finite() || !(0.0..1.0).contains(&vm_memory_overhead_percent) {
         return usage(format!(
-            "`--vm-memory-overhead-percent`: `{vm_memory_overhead_percent}` is no part of the memory\n\nhint: write a \
+            "`--vm-memory-overhead-percent`: `{vm_memory_overhead_percent}` is not a fraction of the memory\n\nhint: write a \
              fraction from 0 to below 1, such as `0.075`"
         ));
     }
@@ -392,12 +392,12 @@ mod tests {
         ");
         let agents = ["--cloud=kwok", "--agent-port=9443", "--agent-address=a:9443"];
         insta::assert_snapshot!(failure(&agents), @r"
-        `--agent-port` is for `--cloud aws` only: nothing says of a node of `--cloud kwok` which instance it is
+        `--agent-port` is for `--cloud aws` only: nodes of `--cloud kwok` cannot prove which instance they are
 
         hint: leave `--agent-port` and AGENT_PORT out
         ");
         insta::assert_snapshot!(failure(&["--cloud=kwok", "--log-output-paths=/var/log/x"]), @r"
-        `--log-output-paths`: the log cannot go to `/var/log/x`
+        `--log-output-paths`: logs cannot be written to `/var/log/x`
 
         hint: use `stdout` or `stderr`, and redirect it
         ");
@@ -458,10 +458,10 @@ mod tests {
         insta::assert_snapshot!(failure(&["--interruption-queue=shop"]), @r"
         `--interruption-queue`: notices of interruption are not read from `shop` yet
 
-        hint: leave `--interruption-queue` and INTERRUPTION_QUEUE out; instances that EC2 takes back are noticed when they have ended
+        hint: leave `--interruption-queue` and INTERRUPTION_QUEUE out; interrupted instances are noticed when they have ended
         ");
         insta::assert_snapshot!(failure(&["--enable-zonal-shift"]), @r"
-        `--enable-zonal-shift`: zonal shifts are not heard of yet
+        `--enable-zonal-shift`: zonal shifts are not supported yet
 
         hint: leave `--enable-zonal-shift` and ENABLE_ZONAL_SHIFT out; take the zone out of the EC2NodeClass's subnets during a shift
         ");
@@ -471,7 +471,7 @@ mod tests {
         hint: write it as `https://…`, as `aws eks describe-cluster` does
         ");
         insta::assert_snapshot!(failure(&["--cluster-name=shop", "--vm-memory-overhead-percent=7.5"]), @r"
-        `--vm-memory-overhead-percent`: `7.5` is no part of the memory
+        `--vm-memory-overhead-percent`: `7.5` is not a fraction of the memory
 
         hint: write a fraction from 0 to below 1, such as `0.075`
         ");

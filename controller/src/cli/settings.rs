@@ -167,7 +167,7 @@ pub(crate) struct Packing {
 /// Object to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// A pod: `namespace/name`.
+    /// A pod: `namespace/name`, or its name alone.
     Pod(String),
     /// A node, by name.
     Node(String),
@@ -200,13 +200,12 @@ impl ExplainSettings {
         let ExplainArguments { kind, name, input, if_removed, packing, moment, output } = arguments;
         if if_removed && kind == SubjectKind::Pod {
             return Err(Failure::Usage(
-                "`--if-removed` is about nodes, and a pod is asked about\n\nhint: name the node: `muster explain node NAME --if-removed`"
+                "`--if-removed` applies to nodes, not to pods\n\nhint: name the node: `muster explain node NAME --if-removed`"
                     .to_owned(),
             ));
         }
         let subject = match kind {
-            SubjectKind::Pod if name.contains('/') => Subject::Pod(name),
-            SubjectKind::Pod => Subject::Pod(format!("default/{name}")),
+            SubjectKind::Pod => Subject::Pod(name),
             SubjectKind::Node => Subject::Node(name),
         };
         Ok(Self {
@@ -240,7 +239,7 @@ impl VerdictsSettings {
         let VerdictsArguments { name, files, cluster, namespace, moment, output } = arguments;
         check_stdin_once(&files, 0)?;
         if cluster.cluster && !files.is_empty() {
-            let hint = "what is kept is read from one of the two";
+            let hint = "choose one of the two sources";
             return Err(Failure::Usage(format!("`-f` and `--cluster` are both given\n\nhint: {hint}")));
         }
         Ok(Self {
@@ -393,7 +392,7 @@ fn moment_of(arguments: &MomentArguments, clock: Timestamp) -> Result<Timestamp,
     let Some(text) = now else { return Ok(clock) };
     text.parse().map_err(|_| {
         let hint = "write it in RFC 3339 with its zone, such as `2026-11-21T09:30:00Z`";
-        Failure::Usage(format!("`--now`: `{text}` is not a moment\n\nhint: {hint}"))
+        Failure::Usage(format!("`--now`: `{text}` is not a time\n\nhint: {hint}"))
     })
 }
 

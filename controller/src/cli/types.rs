@@ -109,7 +109,7 @@ fn node_class(settings: &TypesSettings, progress: &mut Progress) -> Result<Optio
         return match node_class {
             None => Ok(None),
             Some(name) => Err(Failure::Usage(format!(
-                "`--node-class {name}` says which NodeClass, but not where it is\n\nhint: add `-f FILE` or `--cluster`"
+                "`--node-class {name}` needs a source of NodeClasses\n\nhint: add `-f FILE` or `--cluster`"
             ))),
         };
     }
@@ -130,7 +130,7 @@ fn node_class(settings: &TypesSettings, progress: &mut Progress) -> Result<Optio
         ))),
         (1, _) => Ok(classes.pop()),
         (several, names) => Err(Failure::Usage(format!(
-            "there are {several} NodeClasses in the input: {}\n\nhint: say which with `--node-class NAME`",
+            "there are {several} NodeClasses in the input: {}\n\nhint: choose one with `--node-class NAME`",
             names.join(", ")
         ))),
     }

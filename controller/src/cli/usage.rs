@@ -6,6 +6,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches};
+use muster_api::likeness::nearest_of;
 
 use super::arguments::Arguments;
 use super::failure::Failure;
@@ -62,7 +63,7 @@ fn message(error: &clap::Error, typed: &[OsString]) -> String {
             let nearest = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
             let valid = one_of(&texts(ContextKind::ValidValue));
             let hint = nearest.into_iter().chain(valid).reduce(|nearest, valid| format!("{nearest} Or {valid}"));
-            (format!("{argument}: `{value}` is no value of it"), hint)
+            (format!("{argument} does not take the value `{value}`"), hint)
         }
         ErrorKind::ValueValidation => {
             let cause = error.source().map(ToString::to_string).unwrap_or_default();
@@ -84,30 +85,32 @@ fn message(error: &clap::Error, typed: &[OsString]) -> String {
         }
         ErrorKind::UnknownArgument => {
             let nearest = texts(ContextKind::SuggestedArg).into_iter().next();
-            let what = if argument.starts_with("`-") { "is no option here" } else { "is one word too many" };
-            (format!("{argument} {what}"), nearest.map(|nearest| format!("did you mean {}?", quoted(&nearest))))
+            let what = if argument.starts_with("`-") { "unknown option" } else { "unexpected argument" };
+            (format!("{what} {argument}"), nearest.map(|nearest| format!("did you mean {}?", quoted(&nearest))))
         }
         ErrorKind::InvalidSubcommand => {
-            let nearest = texts(ContextKind::SuggestedSubcommand).into_iter().next();
-            let nearest = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
-            (format!("`{}` is no command", text(ContextKind::InvalidSubcommand)), nearest)
+            let word = text(ContextKind::InvalidSubcommand);
+            let command = command();
+            // Not clap's measure, which finds `explain` closer to `plna` than `plan`.
+            let nearest = nearest_of(command.get_subcommands().map(Command::get_name), &word);
+            (format!("unknown command `{word}`"), nearest.map(|nearest| format!("did you mean `{nearest}`?")))
         }
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<String> = texts(ContextKind::InvalidArg).iter().map(|text| quoted(text)).collect();
             let verb = if missing.len() == 1 { "is" } else { "are" };
-            (format!("{} {verb} missing", missing.join(" and ")), None)
+            (format!("{} {verb} required", missing.join(" and ")), None)
         }
         ErrorKind::ArgumentConflict => match text(ContextKind::PriorArg) {
             other if quoted(&other) == argument => {
-                (format!("{argument} is given twice"), Some("leave one of the two".to_owned()))
+                (format!("{argument} is given twice"), Some("keep one of the two".to_owned()))
             }
             other => (
                 format!("{argument} cannot be given together with {}", quoted(&other)),
-                Some("leave one of the two".to_owned()),
+                Some("keep one of the two".to_owned()),
             ),
         },
-        ErrorKind::NoEquals => (format!("{argument} takes its value after a `=`"), None),
-        ErrorKind::InvalidUtf8 => ("a word of the command line is not UTF-8".to_owned(), None),
+        ErrorKind::NoEquals => (format!("the value of {argument} must follow a `=`"), None),
+        ErrorKind::InvalidUtf8 => ("an argument is not valid UTF-8".to_owned(), None),
         _ => {
             let text = error.to_string();
             let line = text.lines().next().unwrap_or_default();
@@ -135,7 +138,7 @@ fn help_of(typed: &[OsString]) -> String {
     let command = Arguments::command();
     let named = typed.get(1).and_then(|name| name.to_str()).and_then(|name| command.find_subcommand(name));
     match named {
-        Some(subcommand) => format!("`muster {} --help` shows what it takes", subcommand.get_name()),
+        Some(subcommand) => format!("`muster {} --help` shows its options", subcommand.get_name()),
         None => "`muster --help` shows the commands".to_owned(),
     }
 }
@@ -171,6 +174,8 @@ mod tests {
             "simulate",
             "simulat -f a",
             "pack",
+            "plna",
+            "exlpain pod a",
             "--verbose",
             "plan -f a --context b",
             "explain cluster x -f a",

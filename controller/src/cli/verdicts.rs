@@ -99,7 +99,7 @@ fn check_namespaces(maps: &[ConfigMap], of_cluster: bool) -> Result<(), Failure>
         more => format!(" and {more} more"),
     };
     let hint = match of_cluster {
-        true => "say where the controller runs: `--namespace NAME`",
+        true => "give the namespace of the controller with `--namespace NAME`",
         false => "leave out the ConfigMaps of all namespaces but the controller's",
     };
     let names = names.join(", ");
@@ -119,7 +119,7 @@ fn not_found(name: &str, document: &VerdictsDocument) -> Failure {
     let similar = likeness::similar(known.iter().map(String::as_str), name).into_iter().take(SIMILAR);
     let names: Vec<String> = similar.map(|other| format!("`{other}`")).collect();
     let hint = if names.is_empty() {
-        "`muster verdicts` lists those that there are, by NodeClaim".to_owned()
+        "`muster verdicts` lists all, by NodeClaim".to_owned()
     } else {
         format!("did you mean {}?", names.join(", "))
     };

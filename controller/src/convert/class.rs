@@ -17,8 +17,7 @@ pub(super) fn convert(fields: &mut Fields<'_>) -> Value {
     let is_template = version.ends_with("v1alpha1");
     let mut class = if is_template { selected(&mut spec) } else { Map::new() };
     if is_template && spec.take("launchTemplate").is_some() {
-        let message =
-            "is left out: v1 makes launch templates itself; put what this one says into the fields of the class";
+        let message = "is left out: v1 makes launch templates itself; move its settings to the fields of the class";
         spec.note("launchTemplate", message);
     }
     image(&mut spec, &mut class);

@@ -64,7 +64,7 @@ fn in_class(class: &str, settings: Vec<Setting>, conversion: &mut Conversion) {
                 object: format!("NodePool `{}`", setting.pool),
                 field: "kubelet".to_owned(),
                 message: format!(
-                    "belongs into `spec.kubelet` of EC2NodeClass `{class}`, which is not in the input: {}",
+                    "belongs in `spec.kubelet` of EC2NodeClass `{class}`, which is not in the input: {}",
                     setting.kubelet
                 ),
             });

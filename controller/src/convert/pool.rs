@@ -156,7 +156,7 @@ pub(super) fn node_spec(node: &mut Fields<'_>, expire_after: Option<Value>) -> M
     let kind = kind.unwrap_or_else(|| "EC2NodeClass".to_owned());
     let reference = name.map(|name| json!({"group": group, "kind": kind, "name": name}));
     if node.take("resources").is_some_and(|it| it.get("requests").is_some()) {
-        node.note("resources", "is left out: Karpenter works it out for each node");
+        node.note("resources", "is left out: Karpenter computes it for each node");
     }
     object([
         ("nodeClassRef", reference),

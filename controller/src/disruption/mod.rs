@@ -1,16 +1,16 @@
 //! Disruption, as pure decisions: from a command to the deletion of its claims, or to its rollback.
 //!
 //! ```text
-//!   DisruptionInput ─► DisruptionPlanner ─► Command + NodeClaims ─► begin: mark ─► taint, condition ─► replacements
+//!   DisruptionInput ─► DisruptionPlanner ─► Command + NodeClaims ─► start: mark ─► taint, condition ─► replacements
 //!                      (chosen now, and 15 s later)                                    │
 //!                                                                                      ▼
-//!                                            ┌──────────── Look: claims with the mark, and their replacements ◄───┐
-//!                                            ▼                                                                    │
-//!                       advance: wait until every replacement is initialized ─► delete the claims ─► lifecycle    │
-//!                                │                                              (drains and terminates)           │
-//!                                └─ objection, failure, deadline: delete unused replacements, untaint, unmark ────┘
+//!                                            ┌─ ObservedCommand: claims with the mark, and their replacements ◄─┐
+//!                                            ▼                                                                   │
+//!                       progress: wait until every replacement is initialized ─► delete the claims ─► lifecycle  │
+//!                                │                                              (drains and terminates)          │
+//!                                └─ objection, failure, deadline: delete unused replacements, untaint, unmark ───┘
 //!
-//!                       stale: removes a taint without a mark
+//!                       cleanup: removes a taint without a mark
 //! ```
 //!
 //! Between two writes a command exists in the API server only: each of its claims carries a [`Mark`] with the whole
@@ -27,40 +27,40 @@
 //!
 //! 1. Call [`DisruptionPlanner::turn`] with a fresh snapshot when [`PassSchedule`] is due, on a blocking thread.
 //!    Violations found by the independent validator are reported, and the voluntary commands concerned are left out.
-//!    Each command of the decision becomes an [`Order`], its launches NodeClaims, and [`begin`] returns their first
-//!    steps: [`Openings`].
-//! 2. Call [`advance`] for a command whenever a claim that [`running`] lists for it changes, or its Node or a pod
+//!    Each command of the decision becomes an [`Order`], its launches NodeClaims, and [`start`] returns their first
+//!    steps: [`CommandStarts`].
+//! 2. Call [`progress`] for a command whenever a claim that [`running`] lists for it changes, or its Node or a pod
 //!    there, and execute the whole step before the next call for this command.
-//! 3. Call [`stale`] for every other claim from time to time.
+//! 3. Call [`cleanup`] for every other claim from time to time.
 //!
 //! Later decisions treat marked nodes as being removed: they count against budgets, accept no pods, and their pods need
 //! a place ([`crate::snapshot`]). So nothing is decided twice.
 
-mod advance;
-mod begin;
-mod home;
-mod look;
+mod cleanup;
+mod command_node;
+mod command_start;
 mod mark;
 mod objection;
-mod opening;
+mod observed_command;
 mod pass_schedule;
 mod patience;
 mod peak_load;
 mod planner;
+mod progress;
 mod rollback;
 mod savings;
-mod stale;
+mod start;
 
 #[cfg(test)]
 mod tests;
 
-pub use advance::advance;
-pub use begin::{Leaver, Order, begin};
-pub use home::Home;
-pub use look::{Candidate, Look, Replacement, running};
+pub use cleanup::cleanup;
+pub use command_node::CommandNode;
+pub use command_start::{CommandStart, CommandStarts, Launches};
 pub use mark::{Mark, is_marked, mark_of};
-pub use opening::{Launches, Opening, Openings};
+pub use observed_command::{Candidate, ObservedCommand, Replacement, running};
 pub use pass_schedule::PassSchedule;
 pub use planner::{DisruptionPlanner, Timing, Turn};
+pub use progress::progress;
 pub use savings::{Delivered, Rest};
-pub use stale::stale;
+pub use start::{Leaver, Order, start};

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use muster_api::{NodePool, annotations};
 use muster_scheduling::disrupt::Cause;
 
-use super::look::{Candidate, leavers};
+use super::observed_command::{Candidate, leavers};
 use crate::lifecycle::pause::Pause;
 
 /// Returns the reason why the candidate must not be removed for `cause`, if there is one. `planned` is the number of
@@ -40,7 +40,7 @@ pub(super) fn objection(
         return None;
     }
     if let Some(pod) = candidate.promised_to {
-        return Some(format!("pod `{pod}` was promised room on its node"));
+        return Some(format!("pod `{pod}` is nominated to its node"));
     }
     let holds = |pod: &&crate::lifecycle::Resident| {
         !pod.is_mirror && !pod.is_terminal && pod.deleted_at.is_none() && pod.hold.is_on(now)
@@ -51,7 +51,8 @@ pub(super) fn objection(
     }
     let there = leavers(candidate.residents);
     let pods = if there == 1 { "pod" } else { "pods" };
-    (there > planned).then(|| format!("{there} {pods} would have to move, and {planned} had to when that was decided"))
+    (there > planned)
+        .then(|| format!("{there} {pods} would have to move now, and {planned} when the command was decided"))
 }
 
 /// Returns the operations that an operator has paused in a NodePool.

@@ -24,7 +24,7 @@ pub struct PassSchedule {
     moments: Moments,
 }
 
-// === impl Rhythm ===
+// === impl PassSchedule ===
 
 impl PassSchedule {
     /// Creates a schedule whose first decision is at `moment`.

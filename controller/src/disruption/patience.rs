@@ -14,7 +14,7 @@ use muster_api::{Lifetime, annotations};
 use muster_cloud::after;
 use muster_scheduling::disrupt::Cause;
 
-use super::look::Replacement;
+use super::observed_command::Replacement;
 
 /// Minimum wait for replacements, as in Karpenter.
 const READY: Duration = Duration::from_secs(10 * 60);

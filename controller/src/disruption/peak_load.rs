@@ -44,19 +44,20 @@ struct Peak {
 impl PeakLoads {
     /// Records the load of every managed node, and the nodes that a pod has `left` since the last call. Sets the time
     /// until which consolidation must keep each of them.
-    pub(super) fn observe(&mut self, estate: &mut DisruptionInput, left: &BTreeSet<Arc<str>>, payback: SignedDuration) {
+    pub(super) fn observe(&mut self, input: &mut DisruptionInput, left: &BTreeSet<Arc<str>>, payback: SignedDuration) {
         let before = std::mem::take(&mut self.0);
-        let DisruptionInput { problem, members, .. } = estate;
-        for (node, member) in problem.nodes.iter().zip(members) {
-            let Some(member) = member else { continue };
+        let DisruptionInput { problem, managed_nodes, .. } = input;
+        for (node, managed_node) in problem.nodes.iter().zip(managed_nodes) {
+            let Some(managed_node) = managed_node else { continue };
             let load = load(problem, node);
             let known = before.get(&node.name).copied().unwrap_or_default();
             let was_left = known.was_left || left.contains(&node.name);
             let peak = Peak { load: known.load.max(load), was_left };
             self.0.insert(Arc::clone(&node.name), peak);
-            let highest = if was_left { peak.load.max(member.launched_for) } else { peak.load };
+            let highest = if was_left { peak.load.max(managed_node.launched_for) } else { peak.load };
             let is_as_full_as_ever = load + FALL > highest;
-            member.keeps_until = member.created.filter(|_| is_as_full_as_ever).and_then(|at| end(at, payback));
+            managed_node.keeps_until =
+                managed_node.created.filter(|_| is_as_full_as_ever).and_then(|at| end(at, payback));
         }
     }
 }
@@ -77,7 +78,7 @@ fn load(problem: &Problem, node: &Node) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use muster_scheduling::disrupt::Member;
+    use muster_scheduling::disrupt::ManagedNode;
     use muster_scheduling::model::{BoundPod, Labels, PodSpec, Resources};
 
     use super::*;
@@ -89,7 +90,7 @@ mod tests {
     }
 
     /// Returns a node with 10 CPUs, launched at 100 s for this fraction of it, with this number of pods of one CPU.
-    fn estate(pods: usize, launched_for: f64) -> DisruptionInput {
+    fn input(pods: usize, launched_for: f64) -> DisruptionInput {
         let amounts = |cpu: i64| -> Resources { [(Resource::Cpu, cpu)].into_iter().collect() };
         let mut problem = Problem::default();
         let spec = problem.intern(PodSpec::unconstrained("shop", amounts(1000)));
@@ -111,7 +112,7 @@ mod tests {
             bound: (0..pods).map(bound).collect(),
             attach_limits: Vec::new(),
         });
-        let member = Member {
+        let managed_node = ManagedNode {
             pool_name: "general".into(),
             pool: Some(0),
             ready: true,
@@ -131,7 +132,7 @@ mod tests {
             is_replacement: false,
             node_pods: Vec::new(),
         };
-        DisruptionInput { problem, members: vec![Some(member)], ..DisruptionInput::default() }
+        DisruptionInput { problem, managed_nodes: vec![Some(managed_node)], ..DisruptionInput::default() }
     }
 
     /// Returns the time until which the node is kept after observations with these numbers of pods. `has_left` is true
@@ -140,11 +141,11 @@ mod tests {
         let mut loads = PeakLoads::default();
         let mut kept = None;
         for (number, pods) in seen.iter().enumerate() {
-            let mut estate = estate(*pods, launched_for);
+            let mut input = input(*pods, launched_for);
             let is_last = number + 1 == seen.len();
             let left: BTreeSet<Arc<str>> = (is_last && has_left).then(|| "a".into()).into_iter().collect();
-            loads.observe(&mut estate, &left, HOUR);
-            kept = estate.members[0].as_ref().unwrap().keeps_until;
+            loads.observe(&mut input, &left, HOUR);
+            kept = input.managed_nodes[0].as_ref().unwrap().keeps_until;
         }
         kept
     }

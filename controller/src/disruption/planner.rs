@@ -66,7 +66,7 @@ struct Proposal {
     nodes: BTreeSet<Arc<str>>,
 }
 
-// === impl Deliberation ===
+// === impl DisruptionPlanner ===
 
 impl DisruptionPlanner {
     /// Creates a state without a proposal.
@@ -89,8 +89,8 @@ impl DisruptionPlanner {
 
     /// Takes note of the commands of `decision`, which are begun at `now`: what they promise is compared with what
     /// comes of them.
-    pub fn note_begun(&mut self, estate: &DisruptionInput, decision: &Decision, now: Timestamp) {
-        self.savings.note_begun(estate, decision, now);
+    pub fn note_begun(&mut self, input: &DisruptionInput, decision: &Decision, now: Timestamp) {
+        self.savings.note_begun(input, decision, now);
     }
 
     /// Savings that judged commands promised and delivered, by NodePool.
@@ -108,31 +108,31 @@ impl DisruptionPlanner {
     /// except when a proposal is confirmed: then nodes outside of it are reported as staying.
     ///
     /// Forceful commands are begun at once, in the pass that finds them.
-    pub fn turn(&mut self, estate: &mut DisruptionInput, now: Timestamp, settings: &Settings) -> Turn {
+    pub fn turn(&mut self, input: &mut DisruptionInput, now: Timestamp, settings: &Settings) -> Turn {
         let Timing { every, validation, .. } = self.timing;
         let left = std::mem::take(&mut self.left);
-        self.loads.observe(estate, &left, settings.payback);
-        self.savings.observe(estate, now);
-        let estate = &*estate;
-        let moments = next_moments(estate, now, settings);
+        self.loads.observe(input, &left, settings.payback);
+        self.savings.observe(input, now);
+        let input = &*input;
+        let moments = next_moments(input, now, settings);
         if let Some(proposal) = &self.proposed {
             let due = after(proposal.at, validation);
-            let nodes = if now < due { BTreeSet::new() } else { chosen(estate, &proposal.nodes) };
+            let nodes = if now < due { BTreeSet::new() } else { chosen(input, &proposal.nodes) };
             if now >= due {
                 self.proposed = None;
             }
             let again = if now < due { due.min(after(now, every)) } else { after(now, every) };
-            let (decision, violations) = checked(decide_among(estate, now, settings, &nodes), estate, now, settings);
+            let (decision, violations) = checked(decide_among(input, now, settings, &nodes), input, now, settings);
             return Turn { decision, again, moments, violations };
         }
-        let (mut decision, violations) = checked(decide(estate, now, settings), estate, now, settings);
+        let (mut decision, violations) = checked(decide(input, now, settings), input, now, settings);
         let voluntary = |command: &&Command| !command.cause.forceful();
         let nodes: BTreeSet<Arc<str>> = decision
             .commands
             .iter()
             .filter(voluntary)
             .flat_map(|command| &command.candidates)
-            .map(|&node| Arc::clone(&estate.problem.nodes[node].name))
+            .map(|&node| Arc::clone(&input.problem.nodes[node].name))
             .collect();
         decision.commands.retain(|command| command.cause.forceful());
         if nodes.is_empty() {
@@ -163,20 +163,20 @@ pub(super) fn retain_sound(decision: &mut Decision, violations: &[Violation]) {
 /// Returns the decision without invalid voluntary commands, and the violations found by the validator.
 fn checked(
     mut decision: Decision,
-    estate: &DisruptionInput,
+    input: &DisruptionInput,
     now: Timestamp,
     settings: &Settings,
 ) -> (Decision, Vec<Violation>) {
     if decision.commands.is_empty() {
         return (decision, Vec::new());
     }
-    let violations = validate_disruption(estate, now, settings, &decision);
+    let violations = validate_disruption(input, now, settings, &decision);
     retain_sound(&mut decision, &violations);
     (decision, violations)
 }
 
 /// Returns the indices of the nodes with these names.
-fn chosen(estate: &DisruptionInput, names: &BTreeSet<Arc<str>>) -> BTreeSet<usize> {
-    let nodes = estate.problem.nodes.iter().enumerate();
+fn chosen(input: &DisruptionInput, names: &BTreeSet<Arc<str>>) -> BTreeSet<usize> {
+    let nodes = input.problem.nodes.iter().enumerate();
     nodes.filter(|(_, node)| names.contains(&node.name)).map(|(index, _)| index).collect()
 }

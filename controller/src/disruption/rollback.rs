@@ -5,20 +5,20 @@ use k8s_openapi::api::core::v1::Taint;
 use muster_api::conditions::nodeclaim;
 use muster_api::{annotations, events};
 
-use super::begin::{disruption_taint, taints_of, told};
-use super::look::{Candidate, Look, is_leaving, name};
+use super::observed_command::{Candidate, ObservedCommand, is_leaving, name};
+use super::start::{disruption_taint, taints_of, told};
 use crate::lifecycle::condition;
 use crate::step::{MetaChange, NodeChange, Step, Write};
 
 /// Releases `candidates` for the reason `why`.
-pub(super) fn rollback(look: &Look<'_>, candidates: &[&Candidate<'_>], why: &str) -> Step {
+pub(super) fn rollback(observed: &ObservedCommand<'_>, candidates: &[&Candidate<'_>], why: &str) -> Step {
     let mut writes = Vec::new();
-    let message = format!("it stays: {why}");
+    let message = format!("the node is kept: {why}");
     writes.extend(candidates.iter().map(|candidate| told(candidate, events::DISRUPTION_TAKEN_BACK, &message)));
     // Candidates that are already being deleted need their replacements.
     let expected = candidates.first().and_then(|one| one.mark()).map_or(0, |mark| mark.candidates);
     if candidates.len() >= expected {
-        let unused = look.replacements.iter().filter(|one| !is_leaving(one.claim) && !one.is_used());
+        let unused = observed.replacements.iter().filter(|one| !is_leaving(one.claim) && !one.is_used());
         writes.extend(unused.map(|one| Write::DeleteClaim {
             name: name(one.claim).to_owned(),
             uid: one.claim.metadata.uid.clone().unwrap_or_default(),

@@ -97,39 +97,39 @@ pub struct Delivered {
 
 impl Savings {
     /// Judges the passes that are due, and has resting pools left alone.
-    pub(super) fn observe(&mut self, estate: &mut DisruptionInput, now: Timestamp) {
+    pub(super) fn observe(&mut self, input: &mut DisruptionInput, now: Timestamp) {
         while self.open.front().is_some_and(|pass| now >= later(pass.at, JUDGED_AFTER)) {
             let Some(pass) = self.open.pop_front() else { break };
-            let delivered = pass.promised() - pass.bought_again(estate, &self.open);
+            let delivered = pass.promised() - pass.bought_again(input, &self.open);
             for (pool, promised) in &pass.promised {
                 let share = promised / pass.promised();
                 self.pools.entry(Arc::clone(pool)).or_default().settle(*promised, delivered * share, now);
             }
         }
-        for (pool, policy) in estate.problem.pools.iter().zip(&mut estate.policies) {
+        for (pool, policy) in input.problem.pools.iter().zip(&mut input.policies) {
             let rest = self.pools.get(&pool.name).and_then(|account| account.rest);
             policy.rests_until = rest.map(|rest| rest.until).filter(|until| now < *until);
         }
     }
 
     /// Takes note of the commands that are begun now.
-    pub(super) fn note_begun(&mut self, estate: &DisruptionInput, decision: &Decision, now: Timestamp) {
+    pub(super) fn note_begun(&mut self, input: &DisruptionInput, decision: &Decision, now: Timestamp) {
         let mut pass = Pass { at: now, promised: BTreeMap::new(), moved: FxHashMap::default() };
         // Nodes without pods deliver what they promise.
         for command in decision.commands.iter().filter(|command| command.cause == Cause::Underutilized) {
             for &node in &command.candidates {
-                let Some(member) = &estate.members[node] else { continue };
+                let Some(managed_node) = &input.managed_nodes[node] else { continue };
                 let share = command.savings / command.candidates.len() as f64;
-                *pass.promised.entry(Arc::clone(&member.pool_name)).or_default() += share;
-                let bound = &estate.problem.nodes[node].bound;
-                for node_pod in member.leavers() {
+                *pass.promised.entry(Arc::clone(&managed_node.pool_name)).or_default() += share;
+                let bound = &input.problem.nodes[node].bound;
+                for node_pod in managed_node.leavers() {
                     let Some(pod) = bound.get(node_pod) else { continue };
-                    pass.moved.insert(kind(&estate.problem.specs[pod.spec]), 0);
+                    pass.moved.insert(kind(&input.problem.specs[pod.spec]), 0);
                 }
             }
         }
         if pass.promised() > 0.0 && !pass.moved.is_empty() {
-            count(estate, &mut pass.moved);
+            count(input, &mut pass.moved);
             self.open.push_back(pass);
         }
     }
@@ -160,26 +160,27 @@ impl Pass {
 
     /// USD per hour of nodes that were launched since for pods of the kinds that it moved. Pods beyond the number that
     /// there was then are new load. A node that a later pass explains is not counted.
-    fn bought_again(&self, estate: &DisruptionInput, later: &VecDeque<Self>) -> f64 {
+    fn bought_again(&self, input: &DisruptionInput, later: &VecDeque<Self>) -> f64 {
         let mut now: FxHashMap<Kind, usize> = self.moved.keys().map(|kind| (*kind, 0)).collect();
-        count(estate, &mut now);
+        count(input, &mut now);
         // By kind: pods on new nodes, and the price of their shares of these.
         let mut on_new: BTreeMap<Kind, (usize, f64)> = BTreeMap::new();
-        for (number, (node, member)) in estate.problem.nodes.iter().zip(&estate.members).enumerate() {
-            let Some(created) = member.as_ref().filter(|one| !one.is_replacement).and_then(|one| one.created) else {
+        for (number, (node, managed_node)) in input.problem.nodes.iter().zip(&input.managed_nodes).enumerate() {
+            let Some(created) = managed_node.as_ref().filter(|one| !one.is_replacement).and_then(|one| one.created)
+            else {
                 continue;
             };
             let pods: Vec<Kind> = node
                 .bound
                 .iter()
                 .filter(|pod| !pod.daemon && pod.counts)
-                .map(|pod| kind(&estate.problem.specs[pod.spec]))
+                .map(|pod| kind(&input.problem.specs[pod.spec]))
                 .collect();
             let explains = |pass: &Self| pass.at < created && pods.iter().any(|pod| pass.moved.contains_key(pod));
             if !explains(self) || later.iter().any(explains) {
                 continue;
             }
-            let share = estate.price(number).unwrap_or_default() / pods.len() as f64;
+            let share = input.price(number).unwrap_or_default() / pods.len() as f64;
             for pod in pods.into_iter().filter(|pod| self.moved.contains_key(pod)) {
                 let (count, price) = on_new.entry(pod).or_default();
                 *count += 1;
@@ -229,8 +230,8 @@ fn kind(spec: &PodSpec) -> Kind {
 }
 
 /// Adds the pods of the cluster to the kinds that are counted, bound and pending ones.
-fn count(estate: &DisruptionInput, kinds: &mut FxHashMap<Kind, usize>) {
-    let problem = &estate.problem;
+fn count(input: &DisruptionInput, kinds: &mut FxHashMap<Kind, usize>) {
+    let problem = &input.problem;
     let mut by_spec = vec![0_usize; problem.specs.len()];
     let bound = problem.nodes.iter().flat_map(|node| &node.bound).filter(|pod| !pod.daemon && pod.counts);
     for spec in bound.map(|pod| pod.spec).chain(problem.pods.iter().map(|pod| pod.spec)) {

@@ -13,7 +13,7 @@ use muster_link::Described;
 use muster_link::sts::SignedRequest;
 
 use super::provider::{Ec2, now};
-use crate::agents::{Asked, Home, Reachable, Vouch};
+use crate::agents::{Asked, ClusterIdentity, Reachable, Vouch};
 use crate::state::LiveClass;
 
 /// Cache duration for the roles of an instance profile: they rarely change, and every enrolment needs them.
@@ -68,11 +68,11 @@ impl Ec2 {
 }
 
 impl Vouch for Ec2 {
-    fn home(&self) -> Asked<'_, Home> {
+    fn cluster_identity(&self) -> Asked<'_, ClusterIdentity> {
         Box::pin(async {
             let (partition, account) = self.cloud().own_account().await.map_err(|error| unavailable(&error))?;
             let cluster = self.cluster();
-            Ok(Home { cluster: cluster.name.clone(), partition, account, region: cluster.region.clone() })
+            Ok(ClusterIdentity { cluster: cluster.name.clone(), partition, account, region: cluster.region.clone() })
         })
     }
 

@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 /// Labels: operation and result.
 type Labels = [(&'static str, String); 2];
 
-/// Counts calls, and forwards them to another witness if there is one.
+/// Counts calls, and forwards them to another observer if there is one.
 #[derive(Clone, Default)]
 pub(super) struct Calls {
     counted: Family<Labels, Counter>,
@@ -32,7 +32,7 @@ pub(super) struct Line(pub(super) Ec2Cloud);
 
 impl Collector for Line {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let help = "Launches that wait for their turn, as the rate of CreateFleet is limited";
+        let help = "Launches that wait because the rate of CreateFleet is limited";
         let queued = i64::try_from(self.0.count_queued()).unwrap_or(i64::MAX);
         let descriptor = encoder.encode_descriptor("muster_launches_queued", help, None, MetricType::Gauge)?;
         ConstGauge::new(queued).encode(descriptor)
@@ -47,7 +47,7 @@ impl Calls {
     }
 
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("muster_aws_calls", "Calls of AWS, and what came of them", self.counted.clone());
+        registry.register("muster_aws_calls", "AWS API calls, by result", self.counted.clone());
     }
 
     fn count(&self, operation: &'static str, ended: Ended<'_>) {

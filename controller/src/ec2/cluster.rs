@@ -22,7 +22,7 @@ pub(super) async fn ask(
     let described = Cluster::described(aws, &options.cluster, clock).await;
     let missing = |what, hint| {
         let reason = match &described {
-            Ok(_) => "EKS does not say".to_owned(),
+            Ok(_) => "EKS does not report it".to_owned(),
             Err(error) => error.to_string(),
         };
         StartError::Cluster { what, cluster: options.cluster.clone(), reason, hint }
@@ -80,7 +80,7 @@ async fn dns(client: &Client) -> Option<String> {
     match services.get_opt(DNS.1).await {
         Ok(service) => service?.spec?.cluster_ip.filter(|address| !address.is_empty() && address != "None"),
         Err(error) => {
-            tracing::warn!(%error, "the address of the cluster's DNS is not known: nodes take what their image says");
+            tracing::warn!(%error, "the address of the cluster's DNS is not known: nodes use the default of their image");
             None
         }
     }

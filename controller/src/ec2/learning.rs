@@ -32,12 +32,12 @@ impl Learning {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "muster_instance_types_learned",
-            "Instance types, for each image and hash of a class, that have what their Nodes have said",
+            "Instance types with values learned from their Nodes, for each image and class hash",
             self.types.clone(),
         );
         registry.register(
             "muster_instance_type_doubts",
-            "What Nodes have said of their machines and is not believed, once for each type, image and hash of a class",
+            "Values reported by Nodes and rejected as implausible, once for each type, image and class hash",
             self.doubted.clone(),
         );
     }
@@ -61,7 +61,7 @@ impl Ec2 {
                 capacity = amount(&said.capacity),
                 allocatable = amount(&said.allocatable),
                 doubt = doubt.name(),
-                "what a Node says of its machine is not believed: the type keeps what is known of it"
+                "a Node reports implausible values of its machine: the known values of the type are kept"
             );
             let labels = [("resource", resource.name().to_owned()), ("reason", doubt.name().to_owned())];
             self.learning().doubted.get_or_create(&labels).inc();

@@ -62,8 +62,8 @@ pub enum StartError {
     },
     /// Dry runs are not supported, because a class of EC2 cannot be resolved without creating some AWS resources.
     #[error(
-        "`--dry-run` is for `--cloud kwok` only\n\nhint: ask `muster plan --cluster` what would be launched, and \
-         `muster disrupt -f` what would be taken away: neither writes anything"
+        "`--dry-run` is for `--cloud kwok` only\n\nhint: `muster plan --cluster` shows what would be launched, and \
+         `muster disrupt -f` what would be removed; neither writes anything"
     )]
     WritesNothing,
 }

@@ -72,7 +72,7 @@ impl Ec2 {
         Self::connect_through(aws, client, options, None).await
     }
 
-    /// Connects through an existing connection; `witness` observes every call.
+    /// Connects through an existing connection; `observer` observes every call.
     ///
     /// # Errors
     /// Fails if the cluster's configuration or the instance types cannot be read.
@@ -80,7 +80,7 @@ impl Ec2 {
         aws: Connection,
         client: Client,
         options: Options,
-        witness: Option<Arc<dyn CallObserver>>,
+        observer: Option<Arc<dyn CallObserver>>,
     ) -> Result<Self, StartError> {
         let cluster = cluster::ask(&aws, &client, &options, clock()).await?;
         let embedded = Inventory::embedded(&aws.region);
@@ -89,7 +89,7 @@ impl Ec2 {
         let of_nodes =
             live::Options { reserved_enis: options.reserved_enis, vm_memory_overhead: options.vm_memory_overhead };
         let cloud = Ec2Cloud::new(aws.clone(), cluster.clone(), inventory, of_nodes, clock());
-        let calls = Calls::with(witness);
+        let calls = Calls::with(observer);
         cloud.seen_by(Arc::new(calls.clone()));
         if !is_embedded {
             let asked = cloud.refresh_inventory().await;

@@ -77,7 +77,7 @@ async fn until_done<T, E: Display, F: Future<Output = Result<T, E>>>(what: &'sta
     while let Err(error) = ask().await {
         // The last known values stay in use; a failure is logged once, however long it lasts.
         if !std::mem::replace(&mut was_told, true) {
-            tracing::warn!(what, %error, "not up to date: asked again until it is");
+            tracing::warn!(what, %error, "a refresh failed, and is retried");
         }
         sleep(RETRY).await;
     }

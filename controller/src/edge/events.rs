@@ -138,7 +138,7 @@ impl Recorder {
     }
 }
 
-// === impl Told ===
+// === impl RecentEvents ===
 
 impl RecentEvents {
     fn admits(&mut self, event: &Event, hash: u64, now: Timestamp) -> bool {

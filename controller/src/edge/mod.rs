@@ -3,10 +3,10 @@
 //! ```text
 //!   Step ──► Edge::carry_out ──► one write after the other ─┬─ request (pure) ─► Pace ─► Fence ─► API server
 //!    ▲           │  ▲                                        ├─ call ──────────────────────────► Cloud
-//!    │           │  └─ Held: versions, as observed, then as  └─ Recorder ──────────────────────► events
-//!    │           │     the writes of this run left them             ▲
+//!    │           │  └─ ObservedVersions: as observed, then   └─ Recorder ──────────────────────► events
+//!    │           │     as the writes of this run left them          ▲
 //!    │           ▼                                                  WriteObserver: before and after each
-//!   decide ◄── Answers          (Edge::look decides again at once while a step contains calls)
+//!   decide ◄── Answers          (Edge::reconcile decides again at once while a step contains calls)
 //! ```
 //!
 //! - Updates are merge patches conditional on the observed version: a conflict drops the rest of the step, and the next
@@ -20,7 +20,7 @@ mod call;
 mod events;
 mod fate;
 mod fence;
-mod held;
+mod observed;
 mod pace;
 mod request;
 #[cfg(test)]
@@ -40,7 +40,7 @@ use tokio::time::{Instant, timeout};
 pub use self::events::Recorder;
 pub use self::fate::Fate;
 pub use self::fence::{Fence, Gate};
-pub use self::held::Held;
+pub use self::observed::ObservedVersions;
 pub use self::pace::{Health, Pace};
 use self::request::{Written, request};
 use crate::lifecycle::{Answers, Eviction};
@@ -72,9 +72,9 @@ pub trait WriteObserver: Send + Sync {
     fn after<'a>(&'a self, write: &'a Write, fate: &'a Fate) -> Pause<'a>;
 }
 
-/// A witness that does nothing.
+/// An observer that does nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Nobody;
+pub struct NoObserver;
 
 /// Executor of writes.
 #[derive(Clone)]
@@ -84,7 +84,7 @@ pub struct Edge<C> {
     fence: Fence,
     pace: Arc<Pace>,
     recorder: Recorder,
-    witness: Arc<dyn WriteObserver>,
+    observer: Arc<dyn WriteObserver>,
     clock: fn() -> Timestamp,
 }
 
@@ -103,7 +103,7 @@ pub enum End {
 
 /// Result of a reconciliation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Looked {
+pub struct ReconcileResult {
     /// Outcome of the last step.
     pub end: End,
     /// True if any step contained writes.
@@ -114,9 +114,9 @@ pub struct Looked {
     pub answers: Answers,
 }
 
-// === impl Witness ===
+// === impl NoObserver ===
 
-impl WriteObserver for Nobody {
+impl WriteObserver for NoObserver {
     fn before<'a>(&'a self, _: &'a Write) -> Pause<'a> {
         Box::pin(std::future::ready(()))
     }
@@ -131,13 +131,13 @@ impl WriteObserver for Nobody {
 impl<C: Cloud> Edge<C> {
     /// Creates an edge that writes through `client`, whose retries must be off: a refused eviction is an answer.
     pub fn new(client: Client, cloud: C, fence: Fence, pace: Pace, recorder: Recorder) -> Self {
-        Self { client, cloud, fence, pace: Arc::new(pace), recorder, witness: Arc::new(Nobody), clock }
+        Self { client, cloud, fence, pace: Arc::new(pace), recorder, observer: Arc::new(NoObserver), clock }
     }
 
-    /// Sets the witness of all writes.
+    /// Sets the observer of all writes.
     #[must_use]
-    pub fn seen_by(mut self, witness: Arc<dyn WriteObserver>) -> Self {
-        self.witness = witness;
+    pub fn seen_by(mut self, observer: Arc<dyn WriteObserver>) -> Self {
+        self.observer = observer;
         self
     }
 
@@ -147,25 +147,30 @@ impl<C: Cloud> Edge<C> {
     }
 
     /// Decides and executes, and decides again at once while a step contains calls whose answers are needed.
-    pub async fn look(&self, held: &mut Held, decide: impl Fn(&Answers, Timestamp) -> Step + Send) -> Looked {
-        let mut looked = Looked { end: End::Done, has_written: false, again: None, answers: Answers::default() };
+    pub async fn reconcile(
+        &self,
+        observed: &mut ObservedVersions,
+        decide: impl Fn(&Answers, Timestamp) -> Step + Send,
+    ) -> ReconcileResult {
+        let mut result =
+            ReconcileResult { end: End::Done, has_written: false, again: None, answers: Answers::default() };
         for _ in 0..MOST_ROUNDS {
-            let step = decide(&looked.answers, (self.clock)());
-            looked.again = step.again;
-            looked.has_written |= !step.writes.is_empty();
+            let step = decide(&result.answers, (self.clock)());
+            result.again = step.again;
+            result.has_written |= !step.writes.is_empty();
             let asks = step.writes.iter().any(Write::is_question);
-            looked.end = self.carry_out(&step, held, &mut looked.answers).await;
-            if looked.end != End::Done || !asks {
-                return looked;
+            result.end = self.carry_out(&step, observed, &mut result.answers).await;
+            if result.end != End::Done || !asks {
+                return result;
             }
         }
-        looked.end = End::Failed(format!("no rest after {MOST_ROUNDS} rounds of questions"));
-        looked
+        result.end = End::Failed(format!("not settled after {MOST_ROUNDS} rounds of queries"));
+        result
     }
 
     /// Executes the writes of a step in order. Adjacent independent writes of the same kind ([`Write::stands_alone`])
     /// are executed concurrently.
-    pub async fn carry_out(&self, step: &Step, held: &mut Held, answers: &mut Answers) -> End {
+    pub async fn carry_out(&self, step: &Step, observed: &mut ObservedVersions, answers: &mut Answers) -> End {
         let mut rest = step.writes.as_slice();
         while let Some(first) = rest.first() {
             let is_alike = |write: &&Write| write.stands_alone() && write.name() == first.name();
@@ -176,7 +181,7 @@ impl<C: Cloud> Edge<C> {
                 self.carry_crowd(crowd).await
             } else {
                 rest = &rest[1..];
-                self.carry(first, held, answers).await
+                self.carry(first, observed, answers).await
             };
             if end != End::Done {
                 return end;
@@ -187,7 +192,8 @@ impl<C: Cloud> Edge<C> {
 
     /// Executes all of them, even if some fail. Returns the first outcome that is not [`End::Done`].
     async fn carry_crowd(&self, crowd: &[Write]) -> End {
-        let one = async |write: &Write| self.carry(write, &mut Held::default(), &mut Answers::default()).await;
+        let one =
+            async |write: &Write| self.carry(write, &mut ObservedVersions::default(), &mut Answers::default()).await;
         let mut ends = futures::stream::iter(crowd).map(one).buffer_unordered(AT_ONCE);
         let mut worst = End::Done;
         while let Some(end) = ends.next().await {
@@ -198,24 +204,24 @@ impl<C: Cloud> Edge<C> {
         worst
     }
 
-    async fn carry(&self, write: &Write, held: &mut Held, answers: &mut Answers) -> End {
-        self.witness.before(write).await;
-        let fate = self.write(write, held, answers).await;
-        self.witness.after(write, &fate).await;
+    async fn carry(&self, write: &Write, observed: &mut ObservedVersions, answers: &mut Answers) -> End {
+        self.observer.before(write).await;
+        let fate = self.write(write, observed, answers).await;
+        self.observer.after(write, &fate).await;
         match fate {
             Fate::Done | Fate::Gone => End::Done,
             Fate::Fenced => End::Fenced,
             // A failed event does not stop the step, and a failed eviction has an answer that says so.
             _ if matches!(write, Write::Event(_) | Write::Evict(_) | Write::Nominate { .. }) => End::Done,
             Fate::Conflict => {
-                held.note_conflict(write);
+                observed.note_conflict(write);
                 End::Stale
             }
             Fate::Refused(why) | Fate::Unavailable(why) => End::Failed(format!("{}: {why}", write.name())),
         }
     }
 
-    async fn write(&self, write: &Write, held: &mut Held, answers: &mut Answers) -> Fate {
+    async fn write(&self, write: &Write, observed: &mut ObservedVersions, answers: &mut Answers) -> Fate {
         match write {
             Write::Cloud(question) => {
                 let asked = self.fence.keep(call::ask(&self.cloud, question, answers)).await;
@@ -226,17 +232,17 @@ impl<C: Cloud> Edge<C> {
                 published.unwrap_or(Fate::Fenced)
             }
             Write::Evict(pod) => {
-                let fate = self.send(write, held).await;
+                let fate = self.send(write, observed).await;
                 answers.evictions.insert(pod.uid.clone(), evicted(&fate));
                 fate
             }
-            _ => self.send(write, held).await,
+            _ => self.send(write, observed).await,
         }
     }
 
     /// Sends a write to the API server.
-    async fn send(&self, write: &Write, held: &mut Held) -> Fate {
-        let request = match request(write, held) {
+    async fn send(&self, write: &Write, observed: &mut ObservedVersions) -> Fate {
+        let request = match request(write, observed) {
             Ok(request) => request,
             Err(defect) => return Fate::Refused(defect.to_string()),
         };
@@ -254,7 +260,7 @@ impl<C: Cloud> Edge<C> {
         match self.fence.keep(sent).await.flatten() {
             None => Fate::Fenced,
             Some(Ok(Ok(written))) => {
-                held.note(write, written);
+                observed.note(write, written);
                 Fate::Done
             }
             Some(Ok(Err(error))) => Fate::of(write, &error),

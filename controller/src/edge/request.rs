@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::FIELD_MANAGER;
-use super::held::{Held, Kind};
+use super::observed::{Kind, ObservedVersions};
 use crate::lifecycle::set_condition;
 use crate::step::{MetaChange, Subject, Write};
 
@@ -42,16 +42,16 @@ pub(super) struct WrittenMeta {
 /// A write that cannot be converted, which is a bug in the stage or in the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Defect {
-    #[error("`{0}` was not among what the step was decided on")]
+    #[error("the step was decided without `{0}`")]
     NotHeld(String),
     #[error("there is no NodeClass of the kind `{0}`")]
     UnknownClass(String),
-    #[error("it is no request: {0}")]
+    #[error("the request is invalid: {0}")]
     NoRequest(String),
 }
 
-/// Returns the request for a write. Fails for events and cloud calls, and for objects that `held` does not contain.
-pub(super) fn request(write: &Write, held: &Held) -> Result<Request<Vec<u8>>, Defect> {
+/// Returns the request for a write. Fails for events and cloud calls, and for objects that `observed` does not contain.
+pub(super) fn request(write: &Write, observed: &ObservedVersions) -> Result<Request<Vec<u8>>, Defect> {
     match write {
         Write::CreateClaim(claim) => {
             let mut body = serde_json::to_value(claim).map_err(|error| Defect::NoRequest(error.to_string()))?;
@@ -63,15 +63,15 @@ pub(super) fn request(write: &Write, held: &Held) -> Result<Request<Vec<u8>>, De
             send(Method::POST, CLAIMS.to_owned(), &body)
         }
         Write::ClaimMeta { name, change } => {
-            patch(of(CLAIMS, name), &meta_patch(change, &version(held, Kind::Claim, name)?))
+            patch(of(CLAIMS, name), &meta_patch(change, &version(observed, Kind::Claim, name)?))
         }
         Write::ClaimStatus { name, status } => {
-            let body = status_patch(held, Kind::Claim, name, status)?;
+            let body = status_patch(observed, Kind::Claim, name, status)?;
             patch(format!("{}/status", of(CLAIMS, name)), &body)
         }
         Write::DeleteClaim { name, uid, .. } => delete(of(CLAIMS, name), uid, None),
         Write::Node { name, change } => {
-            let mut body = meta_patch(&change.meta, &version(held, Kind::Node, name)?);
+            let mut body = meta_patch(&change.meta, &version(observed, Kind::Node, name)?);
             if let (Some(taints), Value::Object(fields)) = (&change.taints, &mut body) {
                 fields.insert("spec".to_owned(), json!({"taints": taints}));
             }
@@ -79,27 +79,27 @@ pub(super) fn request(write: &Write, held: &Held) -> Result<Request<Vec<u8>>, De
         }
         Write::DeleteNode { name, uid } => delete(of(NODES, name), uid, None),
         Write::ClassMeta(change) => {
-            let class = held.its_class().ok_or_else(|| Defect::NotHeld("NodeClass".to_owned()))?;
+            let class = observed.its_class().ok_or_else(|| Defect::NotHeld("NodeClass".to_owned()))?;
             patch(class_path(&class.reference)?, &meta_patch(change, &class.version))
         }
         Write::ClassCondition(condition) => {
-            let class = held.its_class().ok_or_else(|| Defect::NotHeld("NodeClass".to_owned()))?;
+            let class = observed.its_class().ok_or_else(|| Defect::NotHeld("NodeClass".to_owned()))?;
             let mut conditions = class.conditions.clone();
             set_condition(&mut conditions, condition.clone());
             let body = json!({"metadata": {"resourceVersion": class.version}, "status": {"conditions": conditions}});
             patch(format!("{}/status", class_path(&class.reference)?), &body)
         }
         Write::ClassStatus(status) => {
-            let class = held.its_class().ok_or_else(|| Defect::NotHeld("NodeClass".to_owned()))?;
+            let class = observed.its_class().ok_or_else(|| Defect::NotHeld("NodeClass".to_owned()))?;
             let change = difference(&class.status, status);
             let body = json!({"metadata": {"resourceVersion": class.version}, "status": change});
             patch(format!("{}/status", class_path(&class.reference)?), &body)
         }
         Write::PoolMeta { name, change } => {
-            patch(of(POOLS, name), &meta_patch(change, &version(held, Kind::Pool, name)?))
+            patch(of(POOLS, name), &meta_patch(change, &version(observed, Kind::Pool, name)?))
         }
         Write::PoolStatus { name, status } => {
-            let body = status_patch(held, Kind::Pool, name, status)?;
+            let body = status_patch(observed, Kind::Pool, name, status)?;
             patch(format!("{}/status", of(POOLS, name)), &body)
         }
         Write::Nominate { pod, node } => {
@@ -140,8 +140,13 @@ pub(super) fn difference(before: &Value, after: &Value) -> Value {
     Value::Object(patch)
 }
 
-fn status_patch<T: Serialize>(held: &Held, kind: Kind, name: &str, status: &T) -> Result<Value, Defect> {
-    let kept = held.of(kind, name).ok_or_else(|| Defect::NotHeld(name.to_owned()))?;
+fn status_patch<T: Serialize>(
+    observed: &ObservedVersions,
+    kind: Kind,
+    name: &str,
+    status: &T,
+) -> Result<Value, Defect> {
+    let kept = observed.of(kind, name).ok_or_else(|| Defect::NotHeld(name.to_owned()))?;
     let wanted = serde_json::to_value(status).map_err(|error| Defect::NoRequest(error.to_string()))?;
     let change = difference(&kept.status, &wanted);
     Ok(json!({"metadata": {"resourceVersion": kept.version}, "status": change}))
@@ -166,8 +171,8 @@ fn meta_patch(change: &MetaChange, version: &str) -> Value {
     json!({"metadata": meta})
 }
 
-fn version(held: &Held, kind: Kind, name: &str) -> Result<String, Defect> {
-    held.of(kind, name).map(|kept| kept.version.clone()).ok_or_else(|| Defect::NotHeld(name.to_owned()))
+fn version(observed: &ObservedVersions, kind: Kind, name: &str) -> Result<String, Defect> {
+    observed.of(kind, name).map(|kept| kept.version.clone()).ok_or_else(|| Defect::NotHeld(name.to_owned()))
 }
 
 fn of(kind: &str, name: &str) -> String {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::fate::Fate;
 use super::request::{Defect, Written, difference, request};
-use super::{Fence, Held, evicted};
+use super::{Fence, ObservedVersions, evicted};
 use crate::lifecycle::{Class, Eviction, Readiness, condition};
 use crate::step::{MetaChange, NodeChange, Subject, Write};
 
@@ -62,50 +62,50 @@ fn told(request: &Request<Vec<u8>>) -> (String, Value) {
 
 #[test]
 fn changes_name_the_version_that_was_seen() {
-    let held = Held::default().claim(&claim(Value::Null)).node(&node()).class(&class());
+    let observed = ObservedVersions::default().claim(&claim(Value::Null)).node(&node()).class(&class());
     let mut change = MetaChange::default().annotation("x", "1").without_annotation("y");
     change.finalizers = Some(vec!["f".to_owned()]);
     let (line, body) =
-        told(&request(&Write::ClaimMeta { name: "a".to_owned(), change: change.clone() }, &held).unwrap());
+        told(&request(&Write::ClaimMeta { name: "a".to_owned(), change: change.clone() }, &observed).unwrap());
     assert_eq!(line, "PATCH /apis/karpenter.sh/v1/nodeclaims/a?fieldManager=muster application/merge-patch+json");
     assert_eq!(
         body,
         json!({"metadata": {"resourceVersion": "7", "annotations": {"x": "1", "y": null}, "finalizers": ["f"]}})
     );
     let change = NodeChange { meta: MetaChange::default(), taints: Some(vec![taints::disrupted()]) };
-    let (line, body) = told(&request(&Write::Node { name: "n".to_owned(), change }, &held).unwrap());
+    let (line, body) = told(&request(&Write::Node { name: "n".to_owned(), change }, &observed).unwrap());
     assert!(line.starts_with("PATCH /api/v1/nodes/n?"), "{line}");
     let taint = json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule"});
     assert_eq!(body, json!({"metadata": {"resourceVersion": "9"}, "spec": {"taints": [taint]}}));
-    let (line, _) = told(&request(&Write::ClassMeta(MetaChange::default().annotation("x", "1")), &held).unwrap());
+    let (line, _) = told(&request(&Write::ClassMeta(MetaChange::default().annotation("x", "1")), &observed).unwrap());
     assert!(line.starts_with("PATCH /apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses/c?"), "{line}");
 }
 
 #[test]
 fn what_was_not_seen_is_not_changed() {
     let write = Write::Node { name: "other".to_owned(), change: NodeChange::default() };
-    let held = Held::default().node(&node());
-    assert_eq!(request(&write, &held).unwrap_err(), Defect::NotHeld("other".to_owned()));
-    assert!(matches!(request(&Write::ClassMeta(MetaChange::default()), &held), Err(Defect::NotHeld(_))));
+    let observed = ObservedVersions::default().node(&node());
+    assert_eq!(request(&write, &observed).unwrap_err(), Defect::NotHeld("other".to_owned()));
+    assert!(matches!(request(&Write::ClassMeta(MetaChange::default()), &observed), Err(Defect::NotHeld(_))));
 }
 
 #[test]
 fn a_status_is_replaced_and_what_we_do_not_know_is_kept() {
     let before = json!({"nodeName": "n", "capacity": {"cpu": "1", "memory": "1Gi"}, "conditions": []});
-    let mut held = Held::default().claim(&claim(before));
+    let mut observed = ObservedVersions::default().claim(&claim(before));
     let status = NodeClaimStatus {
         provider_id: Some("kwok://n".to_owned()),
         capacity: Quantities::from([("cpu".to_owned(), serde_json::from_value(json!("2")).unwrap())]),
         ..NodeClaimStatus::default()
     };
     let write = Write::ClaimStatus { name: "a".to_owned(), status: Box::new(status) };
-    let (line, body) = told(&request(&write, &held).unwrap());
+    let (line, body) = told(&request(&write, &observed).unwrap());
     assert!(line.starts_with("PATCH /apis/karpenter.sh/v1/nodeclaims/a/status?"), "{line}");
     let wanted = json!({"nodeName": null, "providerID": "kwok://n", "capacity": {"cpu": "2", "memory": null}});
     assert_eq!(body, json!({"metadata": {"resourceVersion": "7"}, "status": wanted}));
 
-    held.note(&write, serde_json::from_value::<Written>(json!({"metadata": {"resourceVersion": "8"}})).unwrap());
-    let (_, body) = told(&request(&write, &held).unwrap());
+    observed.note(&write, serde_json::from_value::<Written>(json!({"metadata": {"resourceVersion": "8"}})).unwrap());
+    let (_, body) = told(&request(&write, &observed).unwrap());
     assert_eq!(body, json!({"metadata": {"resourceVersion": "8"}, "status": {}}), "the next write is on top of it");
 }
 
@@ -118,14 +118,14 @@ fn a_condition_of_a_class_stands_beside_the_others() {
     .status
     .unwrap()
     .conditions;
-    let held = Held::default().class(&seen);
+    let observed = ObservedVersions::default().class(&seen);
     let other = k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition {
         type_: "LaunchesSucceed".to_owned(),
         ..condition(&claim(json!({"conditions": [
             {"type": nodeclaim::LAUNCHED, "status": "False", "reason": "x", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
         ]})), nodeclaim::LAUNCHED).unwrap().clone()
     };
-    let (line, body) = told(&request(&Write::ClassCondition(other), &held).unwrap());
+    let (line, body) = told(&request(&Write::ClassCondition(other), &observed).unwrap());
     assert!(line.starts_with("PATCH /apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses/c/status?"), "{line}");
     let types: Vec<&Value> = body["status"]["conditions"].as_array().unwrap().iter().map(|it| &it["type"]).collect();
     assert_eq!(types, ["LaunchesSucceed", "Ready"]);
@@ -133,16 +133,16 @@ fn a_condition_of_a_class_stands_beside_the_others() {
 
 #[test]
 fn what_ends_something_names_its_uid() {
-    let held = Held::default();
-    let evict = told(&request(&Write::Evict(pod()), &held).unwrap());
+    let observed = ObservedVersions::default();
+    let evict = told(&request(&Write::Evict(pod()), &observed).unwrap());
     assert_eq!(evict.0, "POST /api/v1/namespaces/default/pods/web-0/eviction application/json");
     assert_eq!(evict.1["deleteOptions"], json!({"preconditions": {"uid": "u-p"}}));
     let delete = Write::DeletePod { pod: pod(), grace: Duration::from_secs(3) };
-    let (line, body) = told(&request(&delete, &held).unwrap());
+    let (line, body) = told(&request(&delete, &observed).unwrap());
     assert_eq!(line, "DELETE /api/v1/namespaces/default/pods/web-0 application/json");
     assert_eq!((&body["gracePeriodSeconds"], &body["preconditions"]), (&json!(3), &json!({"uid": "u-p"})));
     let nominate = Write::Nominate { pod: pod(), node: None };
-    let (line, body) = told(&request(&nominate, &held).unwrap());
+    let (line, body) = told(&request(&nominate, &observed).unwrap());
     assert!(line.starts_with("PATCH /api/v1/namespaces/default/pods/web-0/status?"), "{line}");
     assert_eq!(body, json!({"metadata": {"uid": "u-p"}, "status": {"nominatedNodeName": null}}));
 }
@@ -150,7 +150,7 @@ fn what_ends_something_names_its_uid() {
 #[test]
 fn a_claim_is_created_without_a_status() {
     let created = Write::CreateClaim(Box::new(claim(json!({"nodeName": "n"}))));
-    let (line, body) = told(&request(&created, &Held::default()).unwrap());
+    let (line, body) = told(&request(&created, &ObservedVersions::default()).unwrap());
     assert_eq!(line, "POST /apis/karpenter.sh/v1/nodeclaims?fieldManager=muster application/json");
     assert_eq!((&body["kind"], body.get("status")), (&json!("NodeClaim"), None));
 }

@@ -29,7 +29,7 @@ pub(super) fn demand(problem: &Problem, pool: usize, order: &Order, count: usize
         // Missing replicas of static pools are launched by provisioning rounds.
         other.missing_replicas = other.missing_replicas.map(|_| 0);
         if number != pool {
-            other.state = PoolState::NotReady("another one was ordered of".to_owned());
+            other.state = PoolState::NotReady("the order is for another one".to_owned());
         }
     }
     let spec = alone.intern(spec(order));

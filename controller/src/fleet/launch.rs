@@ -12,7 +12,7 @@ use muster_scheduling::{NewNode, Reason, Solution, solve, validate};
 use super::demand::demand;
 use super::{Bought, Decision, Kind, Order, OrderedNode, Planned, Refusal, Ticket};
 use crate::lifecycle::Readiness;
-use crate::provision::{Admissions, Claimed, Closed, Denied, Round, claim, closed, name};
+use crate::provision::{Admissions, ClaimAndNode, Closed, Denied, Round, claim, closed, name};
 
 /// Maximum number of offerings reported for a node.
 const TOLD: usize = 10;
@@ -30,7 +30,7 @@ pub(crate) fn launch(
     now: Timestamp,
 ) -> Result<Decision, Refusal> {
     let mut nodes = match ticket {
-        Some(ticket) => known(round.scene.claims, order, ticket)?,
+        Some(ticket) => known(round.view.claims, order, ticket)?,
         None => vec![OrderedNode { claim: None, uid: None, planned: None }; order.count],
     };
     let missing: Vec<&mut OrderedNode> = nodes.iter_mut().filter(|node| node.uid.is_none()).collect();
@@ -53,10 +53,10 @@ pub(crate) fn launch(
 }
 
 /// Returns the nodes of the order with the names of their NodeClaims, and the UIDs of those that exist.
-fn known(claims: &[Claimed<'_>], order: &Order, ticket: &Ticket) -> Result<Vec<OrderedNode>, Refusal> {
-    let said = |one: &Claimed<'_>, key: &str| one.claim.metadata.annotations.as_ref()?.get(key).cloned();
+fn known(claims: &[ClaimAndNode<'_>], order: &Order, ticket: &Ticket) -> Result<Vec<OrderedNode>, Refusal> {
+    let said = |one: &ClaimAndNode<'_>, key: &str| one.claim.metadata.annotations.as_ref()?.get(key).cloned();
     let Ticket { by, id } = ticket;
-    let is_its = |one: &&Claimed<'_>| {
+    let is_its = |one: &&ClaimAndNode<'_>| {
         said(one, annotations::REQUESTED_BY).as_ref() == Some(by)
             && said(one, annotations::REQUEST).as_ref() == Some(id)
     };
@@ -67,12 +67,12 @@ fn known(claims: &[Claimed<'_>], order: &Order, ticket: &Ticket) -> Result<Vec<O
         return Err(Refusal::new(
             Kind::Taken,
             format!(
-                "request_id: `{id}` was another order, of which there is NodeClaim `{}`\n\nhint: give each order an ID of its own",
+                "request_id: `{id}` was used for another order, which has NodeClaim `{}`\n\nhint: give each order an ID of its own",
                 other.name()
             ),
         ));
     }
-    let by_name: BTreeMap<&str, &Claimed<'_>> = claims.iter().map(|one| (one.name(), one)).collect();
+    let by_name: BTreeMap<&str, &ClaimAndNode<'_>> = claims.iter().map(|one| (one.name(), one)).collect();
     let names: Vec<String> =
         (0..order.count).map(|number| name(&order.pool, ["request", by, id, &number.to_string()])).collect();
     let is_ending = |name: &&String| {
@@ -84,7 +84,7 @@ fn known(claims: &[Claimed<'_>], order: &Order, ticket: &Ticket) -> Result<Vec<O
             Kind::NotNow,
             format!(
                 "NodeClaim `{ending}` of this order is ending, and nothing was done\n\nhint: repeat the order when it has gone, \
-                 which launches it anew, or give an order with an ID of its own now"
+                 which launches it again, or give an order with an ID of its own now"
             ),
         ));
     }
@@ -167,13 +167,16 @@ fn solved(round: &Round<'_>, problem: &Problem, order: &Order) -> Result<Solutio
     };
     let so_far = match there {
         0 => String::new(),
-        there => format!("{there} of {wanted} nodes could be had, and no more: "),
+        there => format!("only {there} of {wanted} nodes are possible: "),
     };
     let near = near.map(|near| format!("; {near}")).unwrap_or_default();
     let hint = hint.map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
     let kind = if matches!(reason, Reason::Limits | Reason::Reserved) { Kind::Exhausted } else { Kind::Precondition };
     let name = &order.pool;
-    Err(Refusal::new(kind, format!("NodePool `{name}` has nothing for this order: {so_far}{message}{near}{hint}")))
+    Err(Refusal::new(
+        kind,
+        format!("NodePool `{name}` has no instance type for this order: {so_far}{message}{near}{hint}"),
+    ))
 }
 
 /// Checks that all nodes may be launched; partial orders are not accepted.
@@ -184,7 +187,7 @@ fn admitted(
     solution: &Solution,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    let mut admissions = Admissions::new(round, problem, round.scene.claims);
+    let mut admissions = Admissions::new(round, problem, round.view.claims);
     for (number, node) in solution.new_nodes.iter().enumerate() {
         let Err(denied) = admissions.admit(pool, node.price, now) else { continue };
         let so_far = format!("{number} of {} nodes may be launched now", solution.new_nodes.len());

@@ -42,7 +42,7 @@ fn required(all: &[wire::Requirement]) -> Result<Requirements, Refusal> {
     for (number, one) in all.iter().enumerate() {
         // Every operator that passes validation is known here.
         let Some(operator) = operator(&one.operator) else {
-            return Err(invalid(&format!("order.requirements[{number}].operator"), "this is no operator"));
+            return Err(invalid(&format!("order.requirements[{number}].operator"), "this is not an operator"));
         };
         let values = one.values.iter().map(String::as_str);
         requirements.add(one.key.as_str(), Requirement::new(operator, values));

@@ -39,10 +39,7 @@ pub(crate) fn terminate(claims: &[&NodeClaim], kind: &str, wanted: &Termination)
         Err(Refusal::new(Kind::Precondition, format!("NodeClaim `{name}` {what}\n\nhint: {hint}")))
     };
     if let Some(meant) = meant.as_ref().filter(|meant| **meant != uid) {
-        return refused(
-            format!("is another one by now: its UID is {uid}, not {meant}"),
-            "List shows those that there are",
-        );
+        return refused(format!("was replaced: its UID is {uid}, not {meant}"), "List shows those that there are");
     }
     let class = &claim.spec.node_class_ref.kind;
     if class != kind {

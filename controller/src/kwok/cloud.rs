@@ -106,7 +106,7 @@ impl Kwok {
             match self.nodes().create(&PostParams::default(), planned).await {
                 Ok(_) => break,
                 Err(kube::Error::Api(status)) if status.code == 409 => break,
-                Err(error) => tracing::warn!(node = %name(planned), %error, "the Node was not let in"),
+                Err(error) => tracing::warn!(node = %name(planned), %error, "the Node was not created"),
             }
             sleep(BETWEEN).await;
         }

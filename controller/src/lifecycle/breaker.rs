@@ -93,7 +93,7 @@ pub fn judge(class: &Class, now: Timestamp) -> Step {
                 class,
                 EventType::Normal,
                 events::LAUNCHES_RESUMED,
-                "launches are resumed: a reset was asked for",
+                "launches are resumed: a reset was requested",
             ));
         }
         writes.push(Write::ClassMeta(change.against(&class.meta)));

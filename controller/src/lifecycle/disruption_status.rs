@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use muster_api::NodeClaim;
 use muster_api::conditions::nodeclaim;
-use muster_scheduling::disrupt::{Drift, Member};
+use muster_scheduling::disrupt::{Drift, ManagedNode};
 
 use super::conditions::{Status, at, condition, is_true, set};
 use crate::step::Write;
@@ -18,14 +18,14 @@ pub struct DisruptionStatus<'a> {
     pub drifted: Option<&'a Drift>,
 }
 
-// === impl Standing ===
+// === impl DisruptionStatus ===
 
 impl<'a> DisruptionStatus<'a> {
     /// Returns the state of a member whose pool has this `consolidateAfter`; `None` means never.
     #[must_use]
-    pub fn of(member: &'a Member, consolidate_after: Option<jiff::SignedDuration>, now: Timestamp) -> Self {
-        let is_consolidatable = member.initialized.is_some() && member.has_rested(consolidate_after, now);
-        Self { is_consolidatable, drifted: member.drifted.as_ref() }
+    pub fn of(managed_node: &'a ManagedNode, consolidate_after: Option<jiff::SignedDuration>, now: Timestamp) -> Self {
+        let is_consolidatable = managed_node.initialized.is_some() && managed_node.has_rested(consolidate_after, now);
+        Self { is_consolidatable, drifted: managed_node.drifted.as_ref() }
     }
 }
 

@@ -35,9 +35,9 @@ pub struct GarbageInput<'a> {
 
 /// Terminates instances without a claim, and deletes Nodes without a claim and an instance.
 #[must_use]
-pub fn collect(yard: &GarbageInput<'_>, now: Timestamp) -> Step {
-    let owned: BTreeSet<&str> = yard.claims.iter().filter_map(|claim| provider_id(claim)).collect();
-    let launching: BTreeSet<&str> = yard
+pub fn collect(input: &GarbageInput<'_>, now: Timestamp) -> Step {
+    let owned: BTreeSet<&str> = input.claims.iter().filter_map(|claim| provider_id(claim)).collect();
+    let launching: BTreeSet<&str> = input
         .claims
         .iter()
         .filter(|claim| provider_id(claim).is_none())
@@ -47,18 +47,18 @@ pub fn collect(yard: &GarbageInput<'_>, now: Timestamp) -> Step {
         let token = instance.token.as_ref();
         !owned.contains(instance.provider_id.as_str())
             && !token.is_some_and(|token| launching.contains(token.claim_uid.as_str()))
-            && yard.listed_at >= after(instance.launched_at, GRACE)
+            && input.listed_at >= after(instance.launched_at, GRACE)
     };
     let mut writes = Vec::new();
-    for instance in yard.instances.iter().filter(is_nobodys).filter(|one| !one.state.is_ending()) {
+    for instance in input.instances.iter().filter(is_nobodys).filter(|one| !one.state.is_ending()) {
         writes.push(Write::Cloud(Call::Terminate(instance.provider_id.clone())));
     }
-    let existing: BTreeSet<&str> = yard.instances.iter().map(|one| one.provider_id.as_str()).collect();
-    for node in &yard.nodes {
+    let existing: BTreeSet<&str> = input.instances.iter().map(|one| one.provider_id.as_str()).collect();
+    for node in &input.nodes {
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
         // A Node without a provider ID, or a ready one, may have an instance that is not in the list.
         if !id.is_empty() && !owned.contains(id) && !existing.contains(id) && !is_ready(node) {
-            writes.extend(bury(node, yard.listed_at));
+            writes.extend(bury(node, input.listed_at));
         }
     }
     Step { writes, again: Some(after(now, EVERY)) }

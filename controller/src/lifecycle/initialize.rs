@@ -91,7 +91,7 @@ fn agent(seen: &Seen<'_>) -> Option<String> {
     match condition(seen.claim, nodeclaim::AGENT_READY) {
         None => Some("the node's agent has not reported yet".to_owned()),
         Some(one) if one.status == Status::True.name() => None,
-        Some(one) => Some(format!("the node's agent says {}: {}", one.reason, one.message)),
+        Some(one) => Some(format!("the node's agent reports {}: {}", one.reason, one.message)),
     }
 }
 
@@ -118,10 +118,8 @@ fn spelled(taint: &Taint) -> String {
 }
 
 fn owner(taint: &Taint) -> String {
-    taints::owner(&taint.key).map_or_else(
-        || "whoever asked for it has to take it off".to_owned(),
-        |owner| format!("it is taken off by {owner}"),
-    )
+    taints::owner(&taint.key)
+        .map_or_else(|| "its owner has to remove it".to_owned(), |owner| format!("it is removed by {owner}"))
 }
 
 /// Returns true if the Node's allocatable has any of the resource.

@@ -26,7 +26,7 @@ impl Notice {
 
     const fn message(self) -> &'static str {
         match self {
-            Self::Spot => "the cloud takes the spot instance back two minutes after its notice",
+            Self::Spot => "the cloud reclaims the spot instance two minutes after its notice",
         }
     }
 }

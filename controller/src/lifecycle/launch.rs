@@ -119,7 +119,7 @@ fn obstacle(seen: &Seen<'_>, now: Timestamp) -> Option<(&'static str, String)> {
         return Some((reason::LAUNCHES_PAUSED, message));
     }
     if class.readiness == Readiness::Unknown {
-        let message = format!("NodeClass `{name}` has not been judged yet");
+        let message = format!("NodeClass `{name}` has not been validated yet");
         return Some((reason::NODE_CLASS_READINESS_UNKNOWN, message));
     }
     if let Some(fault) = &class.bootstrap_fault {
@@ -145,7 +145,7 @@ fn pool_name(seen: &Seen<'_>) -> Option<String> {
 fn give_up(seen: &Seen<'_>, event: &'static str, why: &str) -> Step {
     let cause =
         if event == events::INSUFFICIENT_CAPACITY_ERROR { "insufficient_capacity" } else { "nodeclass_not_ready" };
-    let message = format!("NodeClaim `{}` is given up: {why}", seen.name());
+    let message = format!("NodeClaim `{}` failed: {why}", seen.name());
     Step::act([seen.event(EventType::Warning, event, message), seen.delete(cause)])
 }
 

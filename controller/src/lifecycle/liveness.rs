@@ -108,7 +108,7 @@ fn end_registration(seen: &Seen<'_>, now: Timestamp) -> Step {
             format!("; instance `{id}` is {}{why}", instance.state)
         }
         Some(Err(error)) if error.is_not_found() => format!("; instance `{id}` does not exist"),
-        Some(Err(error)) => format!("; instance `{id}` could not be looked at: {error}"),
+        Some(Err(error)) => format!("; instance `{id}` could not be queried: {error}"),
         None => String::new(),
     };
     if let [_, _, ..] = seen.nodes.as_slice() {

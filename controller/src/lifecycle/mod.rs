@@ -49,7 +49,7 @@ pub(crate) use self::conditions::{Status, at as judged, set as set_condition, wh
 pub use self::conditions::{condition, is_true};
 pub use self::liveness::{INITIALIZATION_TIMEOUT, LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT};
 pub(crate) use self::register::has_label;
-pub use self::seen::{Answers, Attachment, Class, Eviction, Hold, Listing, Readiness, Resident, Seen};
+pub use self::seen::{Answers, Attachment, Class, DisruptionBlocker, Eviction, Listing, Readiness, Resident, Seen};
 pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subject, Write};
 
 /// A stage: returns the next writes and the time of the next reconciliation.

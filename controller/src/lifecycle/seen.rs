@@ -102,7 +102,7 @@ pub struct Resident {
     /// True if it tolerates the taint of nodes that are being disrupted.
     pub tolerates_disruption: bool,
     /// Hold of the pod on its node (`karpenter.sh/do-not-disrupt`).
-    pub hold: Hold,
+    pub hold: DisruptionBlocker,
     /// End of its grace period, if it is being deleted.
     pub deleted_at: Option<Timestamp>,
     /// Termination grace period.
@@ -113,7 +113,7 @@ pub struct Resident {
 
 /// Hold of a pod on its node, which blocks disruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
+pub enum DisruptionBlocker {
     /// No hold.
     None,
     /// The hold ends at this time.
@@ -283,7 +283,7 @@ impl Resident {
             tolerates_disruption: spec.tolerations.as_deref().unwrap_or_default().iter().any(tolerates),
             hold: annotations
                 .and_then(|all| all.get(annotations::DO_NOT_DISRUPT))
-                .map_or(Hold::None, |text| Hold::read(text, started)),
+                .map_or(DisruptionBlocker::None, |text| DisruptionBlocker::read(text, started)),
             deleted_at: meta.deletion_timestamp.as_ref().map(|time| time.0),
             // The API server's default is 30 seconds.
             grace: Duration::from_secs(
@@ -294,9 +294,9 @@ impl Resident {
     }
 }
 
-// === impl Hold ===
+// === impl DisruptionBlocker ===
 
-impl Hold {
+impl DisruptionBlocker {
     /// Parses the annotation `karpenter.sh/do-not-disrupt` of a pod that started at `started`. An invalid value is
     /// ignored, as Karpenter does.
     #[must_use]
@@ -350,14 +350,17 @@ mod tests {
         )
         .unwrap();
         assert!(!other.tolerates_disruption, "the taint has another effect");
-        assert!(other.is_terminal && other.hold == Hold::Forever);
+        assert!(other.is_terminal && other.hold == DisruptionBlocker::Forever);
     }
 
     #[test]
     fn a_hold_may_end() {
         let start = Timestamp::UNIX_EPOCH;
-        assert_eq!(Hold::read("1h", Some(start)), Hold::Until(muster_cloud::after(start, Duration::from_secs(3600))));
-        assert_eq!(Hold::read("1h", None), Hold::Forever, "it has not started");
-        assert_eq!(Hold::read("soon", Some(start)), Hold::None);
+        assert_eq!(
+            DisruptionBlocker::read("1h", Some(start)),
+            DisruptionBlocker::Until(muster_cloud::after(start, Duration::from_secs(3600)))
+        );
+        assert_eq!(DisruptionBlocker::read("1h", None), DisruptionBlocker::Forever, "it has not started");
+        assert_eq!(DisruptionBlocker::read("soon", Some(start)), DisruptionBlocker::None);
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn silence(seen: &Seen<'_>, now: Timestamp) -> Step {
         return Step::until(deadline);
     }
     let mut draft = Draft::of(seen, now);
-    let message = format!("the node's agent has not been heard of since {heard}");
+    let message = format!("the node's agent has not reported since {heard}");
     draft.set(nodeclaim::AGENT_READY, Status::Unknown, reason::AGENT_SILENT, &message);
     Step::act(draft.write())
 }

@@ -21,7 +21,8 @@ pub(super) fn verdict(seen: &Seen<'_>, now: Timestamp) -> Step {
     let is_on_its_way = is_true(seen.claim, nodeclaim::LAUNCHED) && !is_true(seen.claim, nodeclaim::INITIALIZED);
     let fatal = condition(seen.claim, nodeclaim::NODE_VERDICT).filter(|one| one.status == Status::False.name());
     let Some(fatal) = fatal.filter(|_| is_on_its_way) else { return Step::rest() };
-    let (code, message) = (fatal.reason.as_str(), format!("the node's agent says {}: {}", fatal.reason, fatal.message));
+    let (code, message) =
+        (fatal.reason.as_str(), format!("the node's agent reports {}: {}", fatal.reason, fatal.message));
     let mut writes: Vec<Write> = breaker::count(seen, code, &message, now).into_iter().collect();
     writes.push(seen.event(EventType::Warning, events::NODE_VERDICT, &message));
     writes.extend(of_pool(seen, &message));
@@ -39,14 +40,14 @@ fn of_pool(seen: &Seen<'_>, message: &str) -> Option<Write> {
     let meta = &seen.pool?.metadata;
     let (name, uid) = (meta.name.clone()?, meta.uid.clone().unwrap_or_default());
     let about = Subject { kind: "NodePool".to_owned(), namespace: None, name, uid };
-    let message = format!("NodeClaim `{}` is given up: {message}", seen.name());
+    let message = format!("NodeClaim `{}` failed: {message}", seen.name());
     Some(Write::Event(Event { about, kind: EventType::Warning, reason: events::NODE_VERDICT, message }))
 }
 
 /// Returns events about the pods, the first place to look for the reason why a pod is pending. A new leader may not
 /// know the pods; the next round publishes its own events about them.
 fn of_pods(seen: &Seen<'_>, message: &str) -> impl Iterator<Item = Write> {
-    let message = format!("NodeClaim `{}`, on whose node it was to run, is given up: {message}", seen.name());
+    let message = format!("NodeClaim `{}`, on whose node it was to run, failed: {message}", seen.name());
     seen.expected.iter().take(TOLD).map(move |pod| {
         let (about, message) = (pod.clone(), message.clone());
         Write::Event(Event { about, kind: EventType::Warning, reason: events::NODE_VERDICT, message })

@@ -331,7 +331,7 @@ fn yaml_error(origin: &Origin<'_>, first_line: usize, error: &serde_saphyr::Erro
     let reason = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("unknown cause").trim();
     let reason = reason.split(" at line ").next().unwrap_or(reason);
     if reason.starts_with("budget breached") || matches!(error, serde_saphyr::Error::AliasReplayLimitExceeded { .. }) {
-        let reason = "YAML that is nested or repeated beyond measure".to_owned();
+        let reason = "YAML with too much nesting or too many aliases".to_owned();
         let hint = "write out what the aliases stand for, or split the document".to_owned();
         return InputError::Syntax { place, reason, hint };
     }

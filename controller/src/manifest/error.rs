@@ -122,4 +122,78 @@ pub enum InputError {
         /// Position of the first one.
         first: Box<Place>,
     },
+    /// Several objects or fields are rejected.
+    #[error("{}", joined(.errors, .more))]
+    Several {
+        /// The first ones.
+        errors: Vec<InputError>,
+        /// Number of the others.
+        more: usize,
+    },
+}
+
+/// Maximum number of errors that are shown at once.
+const SHOWN: usize = 20;
+
+/// Rejected objects, collected so that one run shows all of them.
+#[derive(Debug, Default)]
+pub(super) struct Rejected {
+    errors: Vec<InputError>,
+    more: usize,
+}
+
+// === impl InputError ===
+
+impl InputError {
+    /// Joins the errors of one object.
+    pub(super) fn several(first: Self, others: Vec<Self>) -> Self {
+        if others.is_empty() {
+            return first;
+        }
+        Self::Several { errors: std::iter::once(first).chain(others).collect(), more: 0 }
+    }
+}
+
+// === impl Rejected ===
+
+impl Rejected {
+    /// Adds the error of an object, if it has any.
+    pub(super) fn note(&mut self, read: Result<(), InputError>) {
+        let (errors, more) = match read {
+            Ok(()) => return,
+            Err(InputError::Several { errors, more }) => (errors, more),
+            Err(error) => (vec![error], 0),
+        };
+        self.more += more;
+        for error in errors {
+            if self.errors.len() < SHOWN {
+                self.errors.push(error);
+            } else {
+                self.more += 1;
+            }
+        }
+    }
+
+    /// Returns all errors as one, if there are any.
+    pub(super) fn into_result(self) -> Result<(), InputError> {
+        let Self { errors, more } = self;
+        let mut errors = errors.into_iter();
+        let Some(first) = errors.next() else { return Ok(()) };
+        let others: Vec<InputError> = errors.collect();
+        match InputError::several(first, others) {
+            InputError::Several { errors, more: _ } => Err(InputError::Several { errors, more }),
+            one => Err(one),
+        }
+    }
+}
+
+/// Formats errors one after the other, each like the only one.
+fn joined(errors: &[InputError], more: &usize) -> String {
+    let mut text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\nerror: ");
+    if *more > 0 {
+        text.push_str(&format!(
+            "\n\nerror: {more} more errors like these\n\nhint: correct the first ones and try again"
+        ));
+    }
+    text
 }

@@ -38,32 +38,38 @@ pub(crate) fn inspect(object: &Value) -> Decoded<Inspected> {
                     .map_or_else(|| "leave the object out".to_owned(), |nearest| format!("did you mean `{nearest}`?"))
             }
         };
-        fault("kind", format!("`{}` of `{}` is none that is read", shorten(kind), shorten(api_version)), hint)
+        fault("kind", format!("`{}` of `{}` is not supported", shorten(kind), shorten(api_version)), hint)
     })?;
     known.check_version(api_version).map_err(|supported| {
         let problem = format!("`{}` is not supported; `{supported}` is", shorten(api_version));
         fault("apiVersion", problem, version::hint(api_version, supported))
     })?;
     // A JSON value always converts to a tree.
-    decoded(known, &Tree::deserialize(object).unwrap_or(Tree::Null))
+    decoded(known, &Tree::deserialize(object).unwrap_or(Tree::Null)).map_err(|(first, _)| Box::new(first))
 }
 
 /// Validates and decodes an object of a known kind and version.
-pub(super) fn decoded(known: &KnownKind, tree: &Tree<'_>) -> Decoded<Inspected> {
+///
+/// # Errors
+/// The first problem, and all others that were found.
+pub(super) fn decoded(known: &KnownKind, tree: &Tree<'_>) -> Result<Inspected, (Fault, Vec<Fault>)> {
+    let alone = |fault: Box<Fault>| (*fault, Vec::new());
     if !known.ours {
         let unknown = Unknown::default();
-        let object = object::decode(known.kind, &Field::root(tree, &unknown))?;
+        let object = object::decode(known.kind, &Field::root(tree, &unknown)).map_err(alone)?;
         return Ok(Inspected { object, unknown: unknown.into_fields(), never_ready: None });
     }
     let judgement = judge(&tree.to_json());
-    if let Some(fault) = judgement.refusal {
-        return Err(Box::new(fault));
+    let mut refusals = judgement.refusals.into_iter();
+    if let Some(first) = refusals.next() {
+        return Err((first, refusals.collect()));
     }
     // Already validated: unknown fields were reported with the names of the whole schema.
     let completed = Tree::deserialize(&judgement.completed).unwrap_or(Tree::Null);
     let root = Unknown::default();
     let never_ready = judgement.never_ready;
     let object =
-        object::decode_ours(known.kind, &Field::root(&completed, &root), &judgement.completed, never_ready.clone())?;
+        object::decode_ours(known.kind, &Field::root(&completed, &root), &judgement.completed, never_ready.clone())
+            .map_err(alone)?;
     Ok(Inspected { object, unknown: judgement.unknown, never_ready })
 }

@@ -9,8 +9,8 @@ use super::field::{Fault, UnknownField};
 
 /// Result of a CRD's validation of an object.
 pub(crate) struct Judgement {
-    /// First field that is rejected.
-    pub(crate) refusal: Option<Fault>,
+    /// Fields that are rejected.
+    pub(crate) refusals: Vec<Fault>,
     /// Reason why the object would be stored but never become ready.
     pub(crate) never_ready: Option<String>,
     /// Unknown fields.
@@ -29,7 +29,7 @@ pub(crate) fn judge(object: &Value) -> Judgement {
     let (runtime, refusals): (Vec<_>, Vec<_>) = checked.errors.into_iter().partition(only_controller_notices);
     let never_ready = runtime.into_iter().next().map(fault);
     Judgement {
-        refusal: refusals.into_iter().next().map(fault),
+        refusals: refusals.into_iter().map(fault).collect(),
         never_ready: never_ready.map(|fault| format!("field `{}` {}", fault.path, fault.problem)),
         unknown: unknown
             .map(|field| UnknownField { path: field.path, nearest: field.nearest.map(Cow::Owned) })

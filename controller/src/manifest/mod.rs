@@ -46,6 +46,7 @@ pub use capacity::{BufferSource, CapacityBuffer, NodeClaim, NodeClass, NodeClass
 pub(crate) use cluster::fill;
 pub use cluster::{Condition, DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
 pub use containers::{Container, PodResources, Stage, effective_requests};
+use error::Rejected;
 pub use error::{InputError, Place};
 pub(crate) use field::{Decoded, Fault, Field, Unknown, UnknownField};
 pub use image::TellingImage;
@@ -74,19 +75,26 @@ impl Intake {
     /// Reads every object under `paths`: files, folders (recursively), `-` for `stdin`.
     ///
     /// # Errors
-    /// The first problem of the input.
+    /// All objects that are rejected, or the first file that cannot be read.
     pub fn files(&mut self, paths: &[PathBuf], stdin: &mut dyn Read) -> Result<(), InputError> {
         let reader = &mut self.reader;
+        let mut rejected = Rejected::default();
         for path in paths {
             let before = reader.objects();
-            source::each_source(path, stdin, &mut |source| read_source(reader, source))?;
+            source::each_source(path, stdin, &mut |source| {
+                reader.enter(&source.name);
+                document::each_object(source, &mut |tree, origin| {
+                    rejected.note(reader.take(tree, origin));
+                    Ok(())
+                })
+            })?;
             // Often a command before the pipe has failed, and "nothing is pending" would be misleading.
             if reader.objects() == before {
                 let name = if path.as_os_str() == "-" { "stdin".to_owned() } else { format!("`{}`", path.display()) };
                 reader.say(format!("there is no object in {name}"));
             }
         }
-        Ok(())
+        rejected.into_result()
     }
 
     /// Reads every object of `text`, which messages call `name`; a name that ends with `.json` forbids YAML.
@@ -194,7 +202,7 @@ pub(crate) fn raw_of(source: &Source) -> Result<Vec<serde_json::Value>, InputErr
 
 /// Returns the first error of the CRD's validation of an object.
 pub(crate) fn refusal(object: &serde_json::Value) -> Option<Fault> {
-    judge(object).refusal
+    judge(object).refusals.into_iter().next()
 }
 
 /// Reads every object in `text`, which messages call `name`.

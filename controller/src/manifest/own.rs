@@ -24,7 +24,7 @@ pub(crate) fn read_own<T>(
         if (text("apiVersion"), text("kind")) != (API_VERSION, kind) {
             return Err(InputError::NotAnObject {
                 place: origin.place("kind"),
-                reason: format!("this is no {kind} of {API_VERSION}"),
+                reason: format!("this is not kind {kind} of {API_VERSION}"),
                 hint: format!("begin with `apiVersion: {API_VERSION}` and `kind: {kind}`"),
             });
         }

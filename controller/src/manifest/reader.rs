@@ -80,6 +80,9 @@ impl Reader {
         let Some(known) = version::known_kind(api_version, kind) else {
             let (group, _) = version::split(api_version);
             *self.manifests.ignored.entry(full_name(group, kind)).or_default() += 1;
+            if let Some(warning) = autoscaler_warning(group, kind, tree) {
+                self.warn_of(tree, origin, "", &warning);
+            }
             return Ok(());
         };
         if let Err(supported) = known.check_version(api_version) {
@@ -92,7 +95,7 @@ impl Reader {
             });
         }
         let Inspected { object, unknown, never_ready } =
-            inspect::decoded(known, tree).map_err(|fault| self.refuse(tree, origin, *fault))?;
+            inspect::decoded(known, tree).map_err(|(first, others)| self.refuse_all(tree, origin, first, others))?;
         // A pool reports it itself when it is used.
         if let Some(reason) = never_ready.filter(|_| known.kind != "NodePool") {
             self.warn_of(tree, origin, "", &format!("will never become ready: {reason}"));
@@ -102,6 +105,12 @@ impl Reader {
             self.warn(tree, origin, &field);
         }
         self.remember(named, tree, origin)
+    }
+
+    /// Returns the error that rejects an object for several reasons.
+    fn refuse_all(&self, tree: &Tree<'_>, origin: &Origin<'_>, first: Fault, others: Vec<Fault>) -> InputError {
+        let refuse = |fault: Fault| self.refuse(tree, origin, fault);
+        InputError::several(refuse(first), others.into_iter().map(refuse).collect())
     }
 
     /// Returns the error that rejects an object.
@@ -212,6 +221,20 @@ impl Reader {
         }
         Named { kind, path }
     }
+}
+
+/// Returns the warning about a HorizontalPodAutoscaler: its workload counts with the replicas of its own manifest.
+fn autoscaler_warning(group: &str, kind: &str, tree: &Tree<'_>) -> Option<String> {
+    if (group, kind) != ("autoscaling", "HorizontalPodAutoscaler") {
+        return None;
+    }
+    let spec = tree.get("spec")?;
+    let target = spec.get("scaleTargetRef");
+    let text = |key: &str| target.and_then(|target| target.get(key)).and_then(Tree::text);
+    let workload = format!("{} `{}`", shorten(text("kind")?), shorten(text("name")?));
+    let number = |key: &str| spec.get(key).and_then(|tree| tree.to_json().as_i64());
+    let (least, most) = (number("minReplicas").unwrap_or(1), number("maxReplicas")?);
+    Some(format!("{workload} is planned with its own `replicas` (1 if absent), not with {least} to {most}"))
 }
 
 /// Handles a `List` that was not flattened: its items are absent or not a list.

@@ -7,7 +7,7 @@ use muster_api::{NodeClaim, Quantities, resources};
 use muster_aws::quantity::{format, parse};
 use muster_scheduling::model::{Resource, Resources};
 
-use super::Look;
+use super::PoolInput;
 use crate::node::Node;
 
 /// Resources that are reported even if their amount is zero.
@@ -15,10 +15,10 @@ const ALWAYS: [&str; 5] =
     [resources::CPU, resources::MEMORY, resources::PODS, resources::EPHEMERAL_STORAGE, resources::NODES];
 
 /// Returns the capacity by resource, including the number of nodes, as in `status.resources`, and that number itself.
-pub(super) fn count(look: &Look<'_>) -> (BTreeMap<String, Quantity>, i64) {
+pub(super) fn count(input: &PoolInput<'_>) -> (BTreeMap<String, Quantity>, i64) {
     let mut all: Resources = ALWAYS.iter().map(|name| (Resource::new(name), 0)).collect();
-    let claimed = look.claims.iter().map(|one| capacity(Some(one.claim), one.node));
-    let unclaimed = look.unclaimed.iter().map(|node| capacity(None, Some(node)));
+    let claimed = input.claims.iter().map(|one| capacity(Some(one.claim), one.node));
+    let unclaimed = input.unclaimed.iter().map(|node| capacity(None, Some(node)));
     let mut nodes = 0;
     for amounts in claimed.chain(unclaimed) {
         all.add(&amounts);

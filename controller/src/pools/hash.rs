@@ -3,27 +3,27 @@
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations, hash};
 
-use super::Look;
+use super::PoolInput;
 use crate::lifecycle::condition;
 use crate::step::{MetaChange, Write};
 
 /// Updates the claims and then the pool to the current hash and hash version. Claims with another hash version cannot
 /// be compared: unless they have drifted already, they are assumed to match the current template.
-pub(super) fn stamp(look: &Look<'_>) -> Vec<Write> {
-    let own = look.pool.metadata.annotations.as_ref();
+pub(super) fn stamp(input: &PoolInput<'_>) -> Vec<Write> {
+    let own = input.pool.metadata.annotations.as_ref();
     let version = own.and_then(|all| all.get(annotations::NODEPOOL_HASH_VERSION)).map(String::as_str);
-    let current = hash::node_pool(look.pool);
+    let current = hash::node_pool(input.pool);
     let mut writes = Vec::new();
     if version != Some(hash::NODEPOOL_HASH_VERSION) {
-        let claims = look.claims.iter().map(|one| one.claim);
+        let claims = input.claims.iter().map(|one| one.claim);
         writes.extend(claims.filter_map(|claim| restamp(claim, &current)));
     }
     let change = MetaChange::default()
         .annotation(annotations::NODEPOOL_HASH, &*current)
         .annotation(annotations::NODEPOOL_HASH_VERSION, hash::NODEPOOL_HASH_VERSION)
-        .against(&look.pool.metadata);
+        .against(&input.pool.metadata);
     if !change.is_empty() {
-        writes.push(Write::PoolMeta { name: look.name(), change });
+        writes.push(Write::PoolMeta { name: input.name(), change });
     }
     writes
 }

@@ -6,7 +6,7 @@ use muster_api::nodepool::NodePoolStatus;
 use muster_api::{events, validation};
 
 use super::outcomes::{Edition, Health};
-use super::{Look, count};
+use super::{PoolInput, count};
 use crate::disruption::Rest;
 use crate::lifecycle::conditions::{Status, at, set};
 use crate::provision::LaunchHold;
@@ -16,29 +16,29 @@ use crate::step::{Event, EventType, Subject, Write};
 const DEPENDENTS: [&str; 2] = [nodepool::VALIDATION_SUCCEEDED, nodepool::NODE_CLASS_READY];
 
 /// Returns the desired status.
-pub(super) fn judge(look: &Look<'_>, now: Timestamp) -> NodePoolStatus {
-    let mut status = look.pool.status.clone().unwrap_or_default();
-    let (resources, nodes) = count::count(look);
+pub(super) fn judge(input: &PoolInput<'_>, now: Timestamp) -> NodePoolStatus {
+    let mut status = input.pool.status.clone().unwrap_or_default();
+    let (resources, nodes) = count::count(input);
     status.resources = resources;
     status.nodes = Some(nodes);
-    let generation = look.pool.metadata.generation;
+    let generation = input.pool.metadata.generation;
     let mut write = |kind: &str, (is, why, message): (Status, &str, &str)| {
         set(&mut status.conditions, at(kind, is, why, message, generation, now));
     };
-    let invalid = invalid(look);
+    let invalid = invalid(input);
     let valid = match &invalid {
         Some(problem) => (Status::False, reason::NODE_POOL_VALIDATION_FAILED, problem.as_str()),
         None => (Status::True, nodepool::VALIDATION_SUCCEEDED, ""),
     };
     write(nodepool::VALIDATION_SUCCEEDED, valid);
-    let class = class_ready(look);
+    let class = class_ready(input);
     write(nodepool::NODE_CLASS_READY, (class.0, &class.1, &class.2));
-    let registering = registering(look);
+    let registering = registering(input);
     write(nodepool::NODE_REGISTRATION_HEALTHY, registering);
-    if let Some((is, why, message)) = delivering(look, now) {
+    if let Some((is, why, message)) = delivering(input, now) {
         write(nodepool::CONSOLIDATION_DELIVERS, (is, why, &message));
     }
-    if let Some((is, why, message)) = launching(look, now) {
+    if let Some((is, why, message)) = launching(input, now) {
         write(nodepool::LAUNCHES_DELIVER, (is, why, &message));
     }
     let open: Vec<String> = status
@@ -53,21 +53,21 @@ pub(super) fn judge(look: &Look<'_>, now: Timestamp) -> NodePoolStatus {
         false => at(READY, Status::False, reason::UNHEALTHY_DEPENDENTS, &open.join(", "), generation, now),
     };
     set(&mut status.conditions, ready);
-    status.node_class_observed_generation = look.class.and_then(|class| class.meta.generation);
+    status.node_class_observed_generation = input.class.and_then(|class| class.meta.generation);
     status
 }
 
 /// Returns the first validation error that the API server does not detect.
-fn invalid(look: &Look<'_>) -> Option<String> {
-    let mut object = serde_json::to_value(look.pool).ok()?;
+fn invalid(input: &PoolInput<'_>) -> Option<String> {
+    let mut object = serde_json::to_value(input.pool).ok()?;
     // Another version may have written a status with unknown fields; the status is not validated.
     object.as_object_mut()?.remove("status");
     validation::check(&object).errors.into_iter().next().map(|error| error.to_string())
 }
 
-fn class_ready(look: &Look<'_>) -> (Status, String, String) {
+fn class_ready(input: &PoolInput<'_>) -> (Status, String, String) {
     let is_false = |why: &str, message: &str| (Status::False, why.to_owned(), message.to_owned());
-    let Some(class) = look.class else {
+    let Some(class) = input.class else {
         return is_false(reason::NODE_CLASS_NOT_FOUND, "NodeClass not found on cluster");
     };
     if class.meta.deletion_timestamp.is_some() {
@@ -83,8 +83,8 @@ fn class_ready(look: &Look<'_>) -> (Status, String, String) {
 }
 
 /// Returns the condition NodeRegistrationHealthy. It is informational: it does not block launches.
-fn registering(look: &Look<'_>) -> (Status, &'static str, &'static str) {
-    match look.outcomes.health(Edition::of(look.pool, look.class)) {
+fn registering(input: &PoolInput<'_>) -> (Status, &'static str, &'static str) {
+    match input.outcomes.health(Edition::of(input.pool, input.class)) {
         Health::Healthy => (Status::True, nodepool::NODE_REGISTRATION_HEALTHY, ""),
         Health::Unhealthy => (Status::False, reason::REGISTRATION_FAILED, "Failed to register node"),
         Health::Unknown => (Status::Unknown, reason::AWAITING_RECONCILIATION, "object is awaiting reconciliation"),
@@ -92,21 +92,21 @@ fn registering(look: &Look<'_>) -> (Status, &'static str, &'static str) {
 }
 
 /// Status, reason and message of `ConsolidationDelivers`; none for a pool that has never rested.
-fn delivering(look: &Look<'_>, now: Timestamp) -> Option<(Status, &'static str, String)> {
-    let resting = look.rest.filter(|rest| now < rest.until);
+fn delivering(input: &PoolInput<'_>, now: Timestamp) -> Option<(Status, &'static str, String)> {
+    let resting = input.rest.filter(|rest| now < rest.until);
     if let Some(Rest { until, promised, delivered }) = resting {
         let message = format!(
             "the last commands promised to save {promised:.4} USD/h and saved {delivered:.4} USD/h: only empty nodes are consolidated until {until}"
         );
         return Some((Status::False, reason::SAVINGS_NOT_DELIVERED, message));
     }
-    was_judged(look, nodepool::CONSOLIDATION_DELIVERS)
+    was_judged(input, nodepool::CONSOLIDATION_DELIVERS)
 }
 
 /// Status, reason and message of `LaunchesDeliver`; none for a pool whose launches were never held.
-fn launching(look: &Look<'_>, now: Timestamp) -> Option<(Status, &'static str, String)> {
-    let Some(LaunchHold { until, sets, why }) = look.hold.filter(|hold| now < hold.until) else {
-        return was_judged(look, nodepool::LAUNCHES_DELIVER);
+fn launching(input: &PoolInput<'_>, now: Timestamp) -> Option<(Status, &'static str, String)> {
+    let Some(LaunchHold { until, sets, why }) = input.hold.filter(|hold| now < hold.until) else {
+        return was_judged(input, nodepool::LAUNCHES_DELIVER);
     };
     let others = match sets - 1 {
         0 => String::new(),
@@ -118,22 +118,22 @@ fn launching(look: &Look<'_>, now: Timestamp) -> Option<(Status, &'static str, S
 }
 
 /// Returns the condition as true if the pool has it.
-fn was_judged(look: &Look<'_>, kind: &'static str) -> Option<(Status, &'static str, String)> {
-    let mut conditions = look.pool.status.iter().flat_map(|status| &status.conditions);
+fn was_judged(input: &PoolInput<'_>, kind: &'static str) -> Option<(Status, &'static str, String)> {
+    let mut conditions = input.pool.status.iter().flat_map(|status| &status.conditions);
     conditions.any(|one| one.type_ == kind).then(|| (Status::True, kind, String::new()))
 }
 
 /// The event that a rest begins, once for each.
-pub(super) fn told(look: &Look<'_>, status: &NodePoolStatus) -> Option<Write> {
+pub(super) fn told(input: &PoolInput<'_>, status: &NodePoolStatus) -> Option<Write> {
     let message_in = |status: &NodePoolStatus| {
         let mut found = status.conditions.iter().filter(|one| one.type_ == nodepool::CONSOLIDATION_DELIVERS);
         found.find(|one| one.status == Status::False.name()).map(|one| one.message.clone())
     };
     let message = message_in(status)?;
-    if look.pool.status.as_ref().and_then(message_in).as_ref() == Some(&message) {
+    if input.pool.status.as_ref().and_then(message_in).as_ref() == Some(&message) {
         return None;
     }
-    let uid = look.pool.metadata.uid.clone().unwrap_or_default();
-    let about = Subject { kind: "NodePool".to_owned(), namespace: None, name: look.name(), uid };
+    let uid = input.pool.metadata.uid.clone().unwrap_or_default();
+    let about = Subject { kind: "NodePool".to_owned(), namespace: None, name: input.name(), uid };
     Some(Write::Event(Event { about, kind: EventType::Warning, reason: events::CONSOLIDATION_RESTS, message }))
 }

@@ -1,7 +1,7 @@
 //! Status of NodePools: total resources, readiness, and the template hash of their claims.
 //!
 //! ```text
-//!   Look: pool, class, claims, Nodes, Outcomes
+//!   PoolInput: pool, class, claims, Nodes, Outcomes
 //!     │
 //!     ├─► hash: claims of another hash version ──► the pool      annotations, so that no version ever drifts a node
 //!     └─► count, judge: ValidationSucceeded, NodeClassReady ─► Ready; NodeRegistrationHealthy,     status
@@ -28,7 +28,7 @@ pub use self::outcomes::{Edition, Health, Outcomes};
 use crate::disruption::Rest;
 use crate::lifecycle::Class;
 use crate::node::Node;
-use crate::provision::{Claimed, LaunchHold};
+use crate::provision::{ClaimAndNode, LaunchHold};
 use crate::step::{Step, Write};
 
 /// Minimum interval between status updates of the counts, as in Karpenter.
@@ -36,13 +36,13 @@ pub const EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Input of [`decide`] about one NodePool.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct PoolInput<'a> {
     /// The pool.
     pub pool: &'a NodePool,
     /// Its NodeClass; none if it does not exist.
     pub class: Option<&'a Class>,
     /// Its claims, with their Nodes.
-    pub claims: &'a [Claimed<'a>],
+    pub claims: &'a [ClaimAndNode<'a>],
     /// Nodes with the pool's label but without a claim.
     pub unclaimed: &'a [&'a Node],
     /// Results of its last launches.
@@ -55,23 +55,23 @@ pub struct Look<'a> {
 
 /// Returns the writes about the pool.
 #[must_use]
-pub fn decide(look: &Look<'_>, now: Timestamp) -> Step {
-    if look.pool.metadata.deletion_timestamp.is_some() {
+pub fn decide(input: &PoolInput<'_>, now: Timestamp) -> Step {
+    if input.pool.metadata.deletion_timestamp.is_some() {
         return Step::rest();
     }
-    let mut writes = hash::stamp(look);
-    let status = judge::judge(look, now);
-    writes.extend(judge::told(look, &status));
-    if look.pool.status.as_ref() != Some(&status) {
-        writes.push(Write::PoolStatus { name: look.name(), status: Box::new(status) });
+    let mut writes = hash::stamp(input);
+    let status = judge::judge(input, now);
+    writes.extend(judge::told(input, &status));
+    if input.pool.status.as_ref() != Some(&status) {
+        writes.push(Write::PoolStatus { name: input.name(), status: Box::new(status) });
     }
-    let ends = look.rest.map(|rest| rest.until).into_iter().chain(look.hold.map(|hold| hold.until));
+    let ends = input.rest.map(|rest| rest.until).into_iter().chain(input.hold.map(|hold| hold.until));
     Step { writes, again: ends.filter(|end| now < *end).min() }
 }
 
-// === impl Look ===
+// === impl PoolInput ===
 
-impl Look<'_> {
+impl PoolInput<'_> {
     fn name(&self) -> String {
         self.pool.metadata.name.clone().unwrap_or_default()
     }

@@ -74,10 +74,10 @@ impl Fixture {
 
     fn decide(&self, second: i64) -> Step {
         let nodes = self.nodes.iter().map(Some).chain(std::iter::repeat(None));
-        let claims: Vec<Claimed<'_>> =
-            self.claims.iter().zip(nodes).map(|(claim, node)| Claimed { claim, node }).collect();
+        let claims: Vec<ClaimAndNode<'_>> =
+            self.claims.iter().zip(nodes).map(|(claim, node)| ClaimAndNode { claim, node }).collect();
         let unclaimed: Vec<&Node> = self.nodes.iter().skip(self.claims.len()).collect();
-        let look = Look {
+        let input = PoolInput {
             pool: &self.pool,
             class: self.class.as_ref(),
             claims: &claims,
@@ -86,7 +86,7 @@ impl Fixture {
             rest: self.rest,
             hold: self.hold.as_ref(),
         };
-        decide(&look, moment(second))
+        decide(&input, moment(second))
     }
 
     /// What is done until nothing is left to do.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use muster_api::NodePool;
 use muster_scheduling::model::Problem;
 
-use super::plan::Claimed;
+use super::plan::ClaimAndNode;
 use super::spending::spent;
 use super::{Round, Stop};
 use crate::lifecycle::caps::{Admission, Caps, Spent};
@@ -33,7 +33,7 @@ pub(crate) enum Denied {
 
 impl<'r> Admissions<'r> {
     /// Creates admissions with the usage of the existing claims, at the prices of `problem`.
-    pub(crate) fn new(round: &Round<'r>, problem: &Problem, claims: &[Claimed<'_>]) -> Self {
+    pub(crate) fn new(round: &Round<'r>, problem: &Problem, claims: &[ClaimAndNode<'_>]) -> Self {
         let (stops, caps) = (round.stops, round.settings.caps);
         Self { stops, caps, spent: spent(problem, claims), tried: BTreeSet::new() }
     }

@@ -12,7 +12,7 @@ use muster_scheduling::NewNode;
 use muster_scheduling::model::{self, InstanceType, Problem};
 use sha2::{Digest, Sha256};
 
-use super::plan::Claimed;
+use super::plan::ClaimAndNode;
 use crate::lifecycle::is_true;
 
 /// Maximum number of entries in `spec.requirements` that the CRD allows.
@@ -60,8 +60,8 @@ pub(super) struct Named {
 }
 
 impl Names {
-    pub(super) fn new(claims: &[Claimed<'_>]) -> Self {
-        let is_open = |one: &Claimed<'_>| !one.is_leaving() && !is_true(one.claim, nodeclaim::LAUNCHED);
+    pub(super) fn new(claims: &[ClaimAndNode<'_>]) -> Self {
+        let is_open = |one: &ClaimAndNode<'_>| !one.is_leaving() && !is_true(one.claim, nodeclaim::LAUNCHED);
         Self { taken: claims.iter().map(|one| (one.name().to_owned(), is_open(one))).collect() }
     }
 

@@ -32,7 +32,7 @@ pub(super) fn by_pool(
     let mut holds: BTreeMap<String, LaunchHold> = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for (pod, until, why) in held {
-        let Some(set) = round.scene.pending_pod(&pod.name).map(|one| &*one.set) else { continue };
+        let Some(set) = round.view.pending_pod(&pod.name).map(|one| &*one.set) else { continue };
         if !seen.insert(set) {
             continue;
         }

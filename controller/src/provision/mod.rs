@@ -1,19 +1,19 @@
 //! Provisioning: decides which NodeClaims to create for pending pods, and the nominations and events of the pods.
 //!
 //! ```text
-//!   pods arrive ──► Window ──► Round: Problem, applicants, claims, pools, Plan (results of earlier rounds)
+//!   pods arrive ──► Window ──► Round: Problem, pending pods, claims, pools, Plan (results of earlier rounds)
 //!                                │
 //!                                ▼                         ┌─ places kept, pools that may not launch left out
-//!   provision ──► applicant: turn of each pod ──► Draft ───┤
+//!   provision ──► pending_pod: turn of each pod ──► Draft ─┤
 //!                                                          └─ solve, and verify pods not tried by kube-scheduler
 //!                                │
 //!                                ▼
-//!      turns: order of replicas ──► spending: caps ──► claims ──► told: events ──► Outcome: Step, Plan, figures
+//!      turns: order of replicas ──► spending: caps ──► claims ──► last_event ──► Outcome: Step, Plan, figures
 //!
 //!   a Node of a claim appears ──► Plan::nominate: nominates its pods;  Plan::hold: holds the Node until then, and
 //!                                                                      until the Nodes opened with it are ready
 //!   Queue: pods that kube-scheduler tries next ──► Plan::first_in_queue: order in which nodes open
-//!   a pod is bound elsewhere ──► kin: its place goes to a similar pod;  places: overbooked nodes exchange pods
+//!   a pod is bound elsewhere ──► equivalent_pods: its place goes to a similar pod;  places: nodes exchange pods
 //! ```
 //!
 //! Launches for a set of pods that repeatedly brought no usable node become less and less frequent (`fruitless`).
@@ -36,9 +36,11 @@
 
 mod admission;
 mod claims;
+mod equivalent_pods;
 mod fruitless;
+mod gang;
 mod holds;
-mod kin;
+mod last_event;
 mod nominations;
 mod pending_pod;
 mod places;
@@ -47,8 +49,6 @@ mod queue;
 mod refusing;
 mod round;
 mod spending;
-mod together;
-mod told;
 mod turns;
 mod window;
 
@@ -69,15 +69,15 @@ use muster_scheduling::{NewNode, Place, Solution, Violation, validate};
 pub(crate) use self::admission::{Admissions, Denied};
 pub use self::claims::{claim, name};
 use self::fruitless::Allowed;
+pub use self::gang::Late;
 pub use self::holds::LaunchHold;
 pub use self::pending_pod::PendingPod;
 pub(crate) use self::pending_pod::set_named;
-pub use self::plan::{Claimed, Hold, PlacementView, Plan, PodBindings, RecordedBindings, SETTLING, TELLING};
+pub use self::plan::{ClaimAndNode, NodeHold, PlacementView, Plan, PodBindings, RecordedBindings, SETTLING, TELLING};
 use self::plan::{Failure, Placed};
 pub use self::queue::{Position, Queue};
 pub(crate) use self::round::{Closed, closed};
 pub use self::spending::spent;
-pub use self::together::Late;
 pub use self::window::{IDLE, Lengths, MAX, Window};
 use crate::lifecycle::Class;
 use crate::lifecycle::breaker::{self, Breaker};
@@ -108,7 +108,7 @@ pub struct Round<'a> {
     /// The cluster, from [`crate::snapshot::assemble`].
     pub problem: &'a Problem,
     /// Claims, pods and Nodes, observed at the same time.
-    pub scene: PlacementView<'a>,
+    pub view: PlacementView<'a>,
     /// NodePools by name, observed at the same time.
     pub pools: &'a BTreeMap<&'a str, &'a NodePool>,
     /// Operations that an operator has paused in the whole cluster.
@@ -196,7 +196,7 @@ pub fn stop<'c>(class: &Class, claims: impl IntoIterator<Item = &'c NodeClaim>, 
 #[must_use]
 pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     let mut plan = round.plan.clone();
-    let settled = plan.settle(&round.scene, now);
+    let settled = plan.settle(&round.view, now);
     let mut draft = round::Draft::new(round, &mut plan, now);
     let lacks_replicas = draft.problem.pools.iter().any(|pool| pool.missing_replicas.is_some_and(|count| count > 0));
     let held = plan.held_sets(now);
@@ -226,7 +226,7 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
         again: settled,
         at: now,
     };
-    let turned = turns::in_turn(problem, &round.scene, &solution);
+    let turned = turns::in_turn(problem, &round.view, &solution);
     decided.join(&turned);
     decided.launch(&turned, &solution.new_nodes, &mut figures, now);
     decided.explain(&turned);
@@ -253,7 +253,7 @@ impl Decided<'_, '_> {
     /// Records the pods placed on nodes that are coming, or that have come and still wait for some of their pods. The
     /// others are left to kube-scheduler.
     fn join(&mut self, solution: &Solution) {
-        let claims = self.round.scene.claims.iter();
+        let claims = self.round.view.claims.iter();
         let by_node: BTreeMap<&str, &str> =
             claims.map(|one| (one.node_name().unwrap_or(one.name()), one.name())).collect();
         for (node, pods) in &solution.existing {
@@ -269,9 +269,9 @@ impl Decided<'_, '_> {
         let placed = pods.iter().map(|number| {
             let pod = &self.problem.pods[*number];
             let uid = round::uid(self.round, pod).unwrap_or_default();
-            let kin = kin::has_kin(self.problem, *number).then_some((self.at, pod.spec));
+            let equivalence = equivalent_pods::has_equivalents(self.problem, *number).then_some((self.at, pod.spec));
             let set = self.set_of(*number).unwrap_or_default();
-            Placed { path: Arc::clone(&pod.name), uid, set, kin }
+            Placed { path: Arc::clone(&pod.name), uid, set, equivalence }
         });
         let placed: Vec<Placed> = placed.collect();
         self.plan.placed.entry(claim).or_default().extend(placed);
@@ -279,7 +279,7 @@ impl Decided<'_, '_> {
 
     /// Returns the set of a pod of the problem; `None` for a pod of a buffer.
     fn set_of(&self, pod: usize) -> Option<Arc<str>> {
-        self.round.scene.pending_pod(&self.problem.pods[pod].name).map(|one| Arc::clone(&one.set))
+        self.round.view.pending_pod(&self.problem.pods[pod].name).map(|one| Arc::clone(&one.set))
     }
 
     /// Returns a failure if the node must not be launched because another node is already being tried for one of its
@@ -300,8 +300,8 @@ impl Decided<'_, '_> {
     /// Creates the claims of new nodes, within the limits. Their names are derived from `planned`: after a restart the
     /// arrival order of the pods is unknown, and the names must be the same.
     fn launch(&mut self, solution: &Solution, planned: &[NewNode], figures: &mut Figures, now: Timestamp) {
-        let mut admissions = Admissions::new(self.round, self.problem, self.round.scene.claims);
-        let mut names = claims::Names::new(self.round.scene.claims);
+        let mut admissions = Admissions::new(self.round, self.problem, self.round.view.claims);
+        let mut names = claims::Names::new(self.round.view.claims);
         let mut tried: BTreeSet<Arc<str>> =
             self.plan.placed.values().flatten().map(|pod| Arc::clone(&pod.set)).collect();
         for (number, (node, planned)) in solution.new_nodes.iter().zip(planned).enumerate() {
@@ -333,8 +333,8 @@ impl Decided<'_, '_> {
             let claim = claim(self.problem, node, pool, name.clone());
             self.writes.push(Write::CreateClaim(Box::new(claim)));
             self.plan.coming.insert(name.clone(), now);
-            if node.pods.iter().any(|pod| together::is_spread(self.problem, *pod)) {
-                self.plan.companies.insert(name.clone(), now);
+            if node.pods.iter().any(|pod| gang::is_spread(self.problem, *pod)) {
+                self.plan.gangs.insert(name.clone(), now);
             }
             let sets = node.pods.iter().filter_map(|pod| self.set_of(*pod)).collect();
             self.plan.fruitless.note_launched(&name, sets, now);
@@ -384,7 +384,7 @@ impl Decided<'_, '_> {
         let held: Vec<(&str, Failure)> =
             self.held.iter().map(|(pod, until, why)| (&*pod.name, held(*until, why))).collect();
         let failures = failures.chain(held.iter().map(|(pod, why)| (*pod, why))).collect();
-        let events = told::events(&mut self.plan, &self.round.scene, failures, now);
+        let events = last_event::events(&mut self.plan, &self.round.view, failures, now);
         self.writes.extend(events);
         let step = Step { writes: self.writes, again: self.again };
         Outcome { step, plan: self.plan, figures, violations: self.violations }

@@ -117,7 +117,7 @@ pub(crate) fn set_named(namespace: &str, kind: &str, name: &str) -> Arc<str> {
     format!("{namespace}/{kind}/{name}").into()
 }
 
-/// Returns the turn of a pod with this spec. Pods of buffers have no applicant, since no scheduler sees them.
+/// Returns the turn of a pod with this spec. Pods of buffers have no `PendingPod`, since no scheduler sees them.
 pub(super) fn turn(pending_pod: Option<&PendingPod>, spec: &PodSpec, waits_for_mark: bool) -> Turn {
     if shuns_pools(spec) {
         return Turn::Never;
@@ -125,7 +125,7 @@ pub(super) fn turn(pending_pod: Option<&PendingPod>, spec: &PodSpec, waits_for_m
     match pending_pod {
         None => Turn::Now,
         Some(pending_pod) if pending_pod.is_provided_for => Turn::KeepsRoom,
-        // A bound applicant must leave its node.
+        // A bound pod must leave its node.
         Some(pending_pod) if !pending_pod.is_unbound() || pending_pod.is_marked => Turn::Now,
         Some(pending_pod) if pending_pod.is_of_default_scheduler && !waits_for_mark => Turn::IfNothingTakesIt,
         Some(_) => Turn::OnceMarked,

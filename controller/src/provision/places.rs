@@ -16,7 +16,7 @@ use muster_scheduling::{Exchange, exchange};
 use rustc_hash::FxHashMap;
 
 use super::Round;
-use super::plan::{Claimed, Placed, Plan};
+use super::plan::{ClaimAndNode, Placed, Plan};
 use super::round::planned;
 
 /// An unbound pod with a place.
@@ -62,7 +62,7 @@ pub(super) fn keep_places(
 fn nodes(round: &Round<'_>, plan: &Plan, problem: &Problem) -> BTreeMap<String, usize> {
     let by_name: FxHashMap<&str, usize> =
         problem.nodes.iter().enumerate().map(|(number, node)| (&*node.name, number)).collect();
-    let claims: BTreeMap<&str, &Claimed<'_>> = round.scene.claims.iter().map(|one| (one.name(), one)).collect();
+    let claims: BTreeMap<&str, &ClaimAndNode<'_>> = round.view.claims.iter().map(|one| (one.name(), one)).collect();
     let node = |claim: &String| {
         let claimed = claims.get(claim.as_str());
         let node = claimed.and_then(|one| by_name.get(one.node_name().unwrap_or(claim)).copied())?;
@@ -79,8 +79,8 @@ fn pending(problem: &Problem) -> FxHashMap<&str, SpecId> {
 /// nominated to it.
 fn take_over(round: &Round<'_>, plan: &Plan, problem: &mut Problem, nodes: &BTreeMap<String, usize>) {
     let is_told_by_us = |path: &str| {
-        let pending_pod = round.scene.pending_pod(path).filter(|one| one.is_unbound())?;
-        let hint = plan.hinted.get(&pending_pod.pod.uid)?;
+        let pending_pod = round.view.pending_pod(path).filter(|one| one.is_unbound())?;
+        let hint = plan.nominations.get(&pending_pod.pod.uid)?;
         (pending_pod.nominated.as_ref() == Some(&hint.node)).then_some(())
     };
     let placed = plan.placed.iter().flat_map(|(claim, pods)| pods.iter().map(|pod| (&*pod.path, nodes[claim])));
@@ -122,10 +122,10 @@ fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTree
     let gone: BTreeMap<&str, Option<usize>> =
         moves.iter().map(|one| (&*bare.pods[one.pod].name, Some(one.to))).chain(lost).collect();
     if moves.len() + left.len() > 0 {
-        tracing::debug!(moved = moves.len(), left = left.len(), "places were mended");
+        tracing::debug!(moved = moves.len(), left = left.len(), "places were exchanged");
     }
     let came: BTreeSet<&str> =
-        round.scene.claims.iter().filter(|one| one.node_name().is_some()).map(|one| one.name()).collect();
+        round.view.claims.iter().filter(|one| one.node_name().is_some()).map(|one| one.name()).collect();
     let is_alone = |claim: &str, pods: &[Placed]| {
         let of_plan = |pod: &BoundPod| pods.iter().any(|placed| placed.path == pod.name);
         let mut bound = problem.nodes[nodes[claim]].bound.iter();
@@ -175,7 +175,7 @@ fn bare(
         for pod in pods {
             let Some(spec) = pending.get(&*pod.path).or_else(|| told.get(&*pod.path)).copied() else { continue };
             // Pods of buffers are never tried.
-            let queued = round.scene.pending_pod(&pod.path).map_or(u64::MAX, |one| one.queued);
+            let queued = round.view.pending_pod(&pod.path).map_or(u64::MAX, |one| one.queued);
             seated.push((Seated { path: Arc::clone(&pod.path), spec, queued }, node));
         }
         let here: BTreeSet<&str> = pods.iter().map(|pod| &*pod.path).collect();

@@ -10,9 +10,9 @@ use muster_api::{NodeClaim, annotations};
 use muster_cloud::after;
 use rustc_hash::FxHashSet;
 
+use super::equivalent_pods::{Equivalence, Left};
 use super::fruitless::Fruitless;
 use super::holds::LaunchHold;
-use super::kin::{Kin, Left};
 use super::pending_pod::PendingPod;
 use super::queue::{Position, Queue};
 use super::refusing;
@@ -40,7 +40,7 @@ const CREATING: Duration = Duration::from_secs(30);
 
 /// A NodeClaim, and its Node if it exists.
 #[derive(Debug, Clone, Copy)]
-pub struct Claimed<'a> {
+pub struct ClaimAndNode<'a> {
     /// The claim.
     pub claim: &'a NodeClaim,
     /// The Node with its provider ID.
@@ -51,19 +51,19 @@ pub struct Claimed<'a> {
 #[derive(Clone, Copy)]
 pub struct PlacementView<'a> {
     /// All NodeClaims.
-    pub claims: &'a [Claimed<'a>],
+    pub claims: &'a [ClaimAndNode<'a>],
     /// Pods that are unbound or on nodes being removed, by `namespace/name`.
     pub pending_pods: &'a BTreeMap<Arc<str>, Arc<PendingPod>>,
     /// Names of all Nodes.
     pub nodes: &'a BTreeSet<&'a str>,
     /// Nodes of the pods that had a place and are not pending any more.
-    pub homes: &'a dyn PodBindings,
+    pub bindings: &'a dyn PodBindings,
 }
 
 /// Lookup of the Nodes of bound pods.
 pub trait PodBindings {
     /// Returns the Node of the pod at `path`; `None` if it is unbound or has another UID.
-    fn home(&self, path: &str, uid: &str) -> Option<&str>;
+    fn node_of(&self, path: &str, uid: &str) -> Option<&str>;
 }
 
 /// Nodes of some pods at one time, by path: UID and Node of each.
@@ -77,11 +77,11 @@ pub struct Plan {
     /// Times at which NodeClaims were decided that have not been observed yet.
     pub(super) coming: BTreeMap<String, Timestamp>,
     /// NodeClaims whose nodes are opened together, with the time of the round that decided them.
-    pub(super) companies: BTreeMap<String, Timestamp>,
+    pub(super) gangs: BTreeMap<String, Timestamp>,
     /// Our nominations, by UID of the pod.
-    pub(super) hinted: BTreeMap<String, Hint>,
+    pub(super) nominations: BTreeMap<String, Nomination>,
     /// Last event about a pod, by its UID.
-    pub(super) told: BTreeMap<String, LastEvent>,
+    pub(super) last_events: BTreeMap<String, LastEvent>,
     /// Fruitless launches.
     pub(super) fruitless: Fruitless,
     /// NodePools whose launches are held.
@@ -99,12 +99,12 @@ pub(super) struct Placed {
     pub(super) set: Arc<str>,
     /// Kind of the pods with which it can exchange its place, if placement matters among them: time of the round that
     /// decided it, and number of its spec there.
-    pub(super) kin: Option<Kin>,
+    pub(super) equivalence: Option<Equivalence>,
 }
 
 /// A nomination written by this controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hint {
+pub(super) struct Nomination {
     pub(super) node: Arc<str>,
     /// Time of the last write.
     pub(super) at: Timestamp,
@@ -132,22 +132,22 @@ pub(super) struct Failure {
 
 /// A hold on the Node of a claim, which stays unschedulable until its pods have been nominated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hold {
+pub struct NodeHold {
     /// Reason of the hold.
     pub why: String,
     /// Latest end of the hold.
     pub until: Timestamp,
 }
 
-// === impl Homes ===
+// === impl RecordedBindings ===
 
 impl PodBindings for RecordedBindings {
-    fn home(&self, path: &str, uid: &str) -> Option<&str> {
+    fn node_of(&self, path: &str, uid: &str) -> Option<&str> {
         self.get(path).filter(|(there, _)| there == uid).map(|(_, node)| &**node)
     }
 }
 
-// === impl Scene ===
+// === impl PlacementView ===
 
 impl<'a> PlacementView<'a> {
     /// Returns the pod at `path`, if it needs a node.
@@ -160,20 +160,20 @@ impl<'a> PlacementView<'a> {
 
 impl Placed {
     /// Returns true if it is not bound yet.
-    fn waits(&self, scene: &PlacementView<'_>) -> bool {
-        let pending_pod = scene.pending_pods.get(&self.path);
+    fn waits(&self, view: &PlacementView<'_>) -> bool {
+        let pending_pod = view.pending_pods.get(&self.path);
         pending_pod.is_some_and(|one| one.pod.uid == self.uid && one.is_unbound())
     }
 
     /// Returns true if it is bound to the node that was launched for it.
-    fn is_home(&self, claim: &Claimed<'_>, scene: &PlacementView<'_>) -> bool {
-        scene.homes.home(&self.path, &self.uid).is_some_and(|node| claim.node_name() == Some(node))
+    fn is_bound_as_planned(&self, claim: &ClaimAndNode<'_>, view: &PlacementView<'_>) -> bool {
+        view.bindings.node_of(&self.path, &self.uid).is_some_and(|node| claim.node_name() == Some(node))
     }
 }
 
-// === impl Claimed ===
+// === impl ClaimAndNode ===
 
-impl Claimed<'_> {
+impl ClaimAndNode<'_> {
     /// Name of the claim.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -214,13 +214,13 @@ pub(super) fn is_marked(claim: &NodeClaim) -> bool {
 impl Plan {
     /// Removes places on nodes that are being deleted, were never created, or became ready some time ago, and places of
     /// pods that are deleted or bound. Returns the time at which the next place expires.
-    pub(super) fn settle(&mut self, scene: &PlacementView<'_>, now: Timestamp) -> Option<Timestamp> {
-        let claims: BTreeMap<&str, &Claimed<'_>> = scene.claims.iter().map(|one| (one.name(), one)).collect();
-        let crowd = scene.pending_pods.values().filter(|one| one.is_unbound()).count();
+    pub(super) fn settle(&mut self, view: &PlacementView<'_>, now: Timestamp) -> Option<Timestamp> {
+        let claims: BTreeMap<&str, &ClaimAndNode<'_>> = view.claims.iter().map(|one| (one.name(), one)).collect();
+        let crowd = view.pending_pods.values().filter(|one| one.is_unbound()).count();
         let crowd = Duration::from_secs(u64::try_from(crowd).unwrap_or(u64::MAX) / BOUND_PER_SECOND);
         let settling = SETTLING.saturating_add(crowd).min(LONGEST_SETTLING);
         self.coming.retain(|name, since| !claims.contains_key(name.as_str()) && now < after(*since, CREATING));
-        self.companies.retain(|name, _| claims.contains_key(name.as_str()) || self.coming.contains_key(name));
+        self.gangs.retain(|name, _| claims.contains_key(name.as_str()) || self.coming.contains_key(name));
         let mut next = None;
         let mut left = Vec::new();
         let (mut missed, mut met) = (Vec::new(), Vec::new());
@@ -230,19 +230,21 @@ impl Plan {
             if claim.is_leaving() || settled_at.is_some_and(|end| end <= now) {
                 // A node that never came up says nothing about the plan; nor does one that the controller removes.
                 if settled_at.is_some() || is_true(claim.claim, nodeclaim::REGISTERED) && !claim.is_marked() {
-                    let waits = pods.iter().filter(|pod| pod.waits(scene));
+                    let waits = pods.iter().filter(|pod| pod.waits(view));
                     missed.extend(waits.map(|pod| (Arc::clone(&pod.set), name.clone())));
                 }
-                met.extend(pods.iter().filter(|pod| pod.is_home(claim, scene)).map(|pod| Arc::clone(&pod.set)));
+                met.extend(
+                    pods.iter().filter(|pod| pod.is_bound_as_planned(claim, view)).map(|pod| Arc::clone(&pod.set)),
+                );
                 return false;
             }
-            pods.retain(|pod| match scene.pending_pods.get(&pod.path) {
+            pods.retain(|pod| match view.pending_pods.get(&pod.path) {
                 Some(there) => there.pod.uid == pod.uid,
                 // A buffer keeps its room as long as places are kept.
                 None if pod.uid.is_empty() => true,
                 None => {
-                    left.extend(Left::of(pod, claim, scene.homes));
-                    met.extend(pod.is_home(claim, scene).then(|| Arc::clone(&pod.set)));
+                    left.extend(Left::of(pod, claim, view.bindings));
+                    met.extend(pod.is_bound_as_planned(claim, view).then(|| Arc::clone(&pod.set)));
                     false
                 }
             });
@@ -254,21 +256,21 @@ impl Plan {
         met.iter().for_each(|set| self.fruitless.note_bound(set, now));
         missed.iter().for_each(|(set, claim)| self.fruitless.note_unused(set, claim, now));
         self.fruitless.age(now);
-        self.hand_on(&left, scene);
+        self.hand_on(&left, view);
         // The set is used for lookups only, so its order does not matter.
-        let uids: FxHashSet<&str> = scene.pending_pods.values().map(|one| one.pod.uid.as_str()).collect();
-        self.hinted.retain(|uid, _| uids.contains(uid.as_str()));
-        self.told.retain(|uid, _| uids.contains(uid.as_str()));
+        let uids: FxHashSet<&str> = view.pending_pods.values().map(|one| one.pod.uid.as_str()).collect();
+        self.nominations.retain(|uid, _| uids.contains(uid.as_str()));
+        self.last_events.retain(|uid, _| uids.contains(uid.as_str()));
         next
     }
 
     /// Takes over the plan of a round, except for nominations, which may have been written since it began.
     pub fn succeed(&mut self, decided: Self) {
-        let Self { placed, coming, companies, hinted: _, told, fruitless, holds } = decided;
+        let Self { placed, coming, gangs, nominations: _, last_events, fruitless, holds } = decided;
         self.placed = placed;
         self.coming = coming;
-        self.companies = companies;
-        self.told = told;
+        self.gangs = gangs;
+        self.last_events = last_events;
         self.holds = holds;
         let observed = std::mem::replace(&mut self.fruitless, fruitless);
         self.fruitless.add_observed(&observed);
@@ -299,13 +301,13 @@ impl Plan {
 
     /// Returns the current nodes of the planned pods that are bound.
     #[must_use]
-    pub fn homes(&self, now: &dyn PodBindings) -> RecordedBindings {
+    pub fn bindings(&self, now: &dyn PodBindings) -> RecordedBindings {
         let placed = self.placed.values().flatten();
-        let home = |pod: &Placed| {
-            let node = now.home(&pod.path, &pod.uid)?;
+        let node_of = |pod: &Placed| {
+            let node = now.node_of(&pod.path, &pod.uid)?;
             Some((Arc::clone(&pod.path), (pod.uid.clone(), node.into())))
         };
-        placed.filter_map(home).collect()
+        placed.filter_map(node_of).collect()
     }
 
     /// Returns true if pods are planned on the node of the NodeClaim.
@@ -327,8 +329,8 @@ impl Plan {
 
     /// Returns the earliest position in the scheduler's queue among the pods planned on the node of the NodeClaim.
     #[must_use]
-    pub fn first_in_queue(&self, claim: &str, scene: &PlacementView<'_>, queue: &Queue) -> Option<Position> {
-        self.placed_on(claim).filter_map(|path| Some(queue.position(scene.pending_pods.get(path)?))).min()
+    pub fn first_in_queue(&self, claim: &str, view: &PlacementView<'_>, queue: &Queue) -> Option<Position> {
+        self.placed_on(claim).filter_map(|path| Some(queue.position(view.pending_pods.get(path)?))).min()
     }
 
     /// Returns the name of the NodeClaim on which the pod is planned.

@@ -17,13 +17,13 @@ use rustc_hash::FxHashMap;
 
 use super::Round;
 use super::fruitless::{Fruitless, Sight};
-use super::plan::{Claimed, Plan, is_marked};
+use super::plan::{ClaimAndNode, Plan, is_marked};
 use crate::lifecycle::is_true;
 use crate::snapshot::runs_on;
 
 /// Records the launches whose nodes refuse pods of `problem`, except for pods in `kept`, which have places.
 pub(super) fn note(round: &Round<'_>, plan: &mut Plan, problem: &Problem, kept: &BTreeSet<Arc<str>>, now: Timestamp) {
-    let claims: FxHashMap<&str, &Claimed<'_>> = round.scene.claims.iter().map(|one| (one.name(), one)).collect();
+    let claims: FxHashMap<&str, &ClaimAndNode<'_>> = round.view.claims.iter().map(|one| (one.name(), one)).collect();
     let (fruitless, coming) = (&mut plan.fruitless, &plan.coming);
     for name in fruitless.young() {
         let claim = claims.get(&*name).map(|one| one.claim);
@@ -35,7 +35,7 @@ pub(super) fn note(round: &Round<'_>, plan: &mut Plan, problem: &Problem, kept: 
     }
     let waits = problem.pods.iter().filter(|pod| !kept.contains(&pod.name)).filter_map(|pod| {
         // Including those on nodes being removed, which need a node as well.
-        let pending_pod = round.scene.pending_pod(&pod.name)?;
+        let pending_pod = round.view.pending_pod(&pod.name)?;
         Some((&*pending_pod.set, pod.spec))
     });
     let waits: BTreeMap<&str, SpecId> = waits.collect();
@@ -47,8 +47,9 @@ pub(super) fn note(round: &Round<'_>, plan: &mut Plan, problem: &Problem, kept: 
         if *lost {
             fruitless.note_refusing(set, claim, now);
         }
-        let is_up =
-            |one: &&Claimed<'_>| !one.is_leaving() && !one.is_marked() && is_true(one.claim, nodeclaim::REGISTERED);
+        let is_up = |one: &&ClaimAndNode<'_>| {
+            !one.is_leaving() && !one.is_marked() && is_true(one.claim, nodeclaim::REGISTERED)
+        };
         let there = claims.get(claim.as_str()).copied().filter(is_up);
         let Some(node) = there.and_then(|one| nodes.get(one.node_name()?)) else { continue };
         if runs_on(spec, &problem.nodes[*node]) {

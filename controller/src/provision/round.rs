@@ -46,7 +46,7 @@ impl Draft {
             if kept.contains(&pod.name) {
                 continue;
             }
-            let pending_pod = round.scene.pending_pod(&pod.name);
+            let pending_pod = round.view.pending_pod(&pod.name);
             let turn = turn(pending_pod, &draft.problem.specs[pod.spec], round.settings.wait_for_unschedulable_mark);
             let set = pending_pod.map(|one| &*one.set).filter(|_| matches!(turn, Turn::Now | Turn::IfNothingTakesIt));
             if let Some(Allowed::NothingUntil(until)) = set.map(|set| plan.fruitless.allowed(set, now)) {
@@ -75,7 +75,7 @@ impl Draft {
     /// determined.
     fn why_held(&self, round: &Round<'_>, plan: &Plan, set: &str, pod: &Pod) -> String {
         let Some((count, claim)) = plan.fruitless.of(set) else { return String::new() };
-        let found = round.scene.claims.iter().find(|one| one.name() == claim);
+        let found = round.view.claims.iter().find(|one| one.name() == claim);
         let node = found.and_then(|one| one.node_name());
         let index = node.and_then(|name| self.problem.nodes.iter().position(|node| *node.name == *name));
         let alone = Solution::default();
@@ -83,7 +83,7 @@ impl Draft {
         let refusal = index.and_then(|index| explainer.refused_by(index, pod.spec));
         let last = match (node, refusal) {
             (Some(node), Some(refusal)) => format!("node `{node}` does not take it: {refusal}"),
-            (Some(node), None) => format!("nothing that is known speaks against node `{node}`"),
+            (Some(node), None) => format!("no known constraint excludes node `{node}`"),
             (None, _) => format!("NodeClaim `{claim}` is gone"),
         };
         format!("{count} nodes were launched for `{set}`, and none of its pods was bound there; {last}")
@@ -203,5 +203,5 @@ fn close_pools(round: &Round<'_>, problem: &mut Problem) {
 
 /// Returns the UID of a pod; `None` for a pod of a buffer.
 pub(super) fn uid(round: &Round<'_>, pod: &Pod) -> Option<String> {
-    round.scene.pending_pod(&pod.name).map(|one| one.pod.uid.clone())
+    round.view.pending_pod(&pod.name).map(|one| one.pod.uid.clone())
 }

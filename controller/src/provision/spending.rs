@@ -6,15 +6,15 @@ use jiff::Timestamp;
 use muster_api::{Operator, labels};
 use muster_scheduling::model::{Catalogue, InstanceType, NodePool, Problem};
 
-use super::plan::Claimed;
+use super::plan::ClaimAndNode;
 use crate::lifecycle::caps::Spent;
 
 /// Returns the usage for [`crate::lifecycle::caps::Caps::admit`]. A node that is being drained costs until it is gone,
 /// so it counts until then; so does its claim even without an instance, since the answer of the cloud may have been
 /// lost.
 #[must_use]
-pub fn spent(problem: &Problem, claims: &[Claimed<'_>]) -> Spent {
-    let created = |one: &Claimed<'_>| one.claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
+pub fn spent(problem: &Problem, claims: &[ClaimAndNode<'_>]) -> Spent {
+    let created = |one: &ClaimAndNode<'_>| one.claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let mut made_at: Vec<Timestamp> = claims.iter().filter_map(created).collect();
     made_at.sort_unstable();
     let prices = Prices::of(problem);
@@ -37,7 +37,7 @@ impl<'p> Prices<'p> {
     /// candidate. Without such a price it is the maximum price of its instance type, and for an unknown type the
     /// maximum price of its pool, or else of all pools. It is not taken as zero while any price is known: that would
     /// bypass a cap.
-    fn price(&self, one: &Claimed<'_>) -> f64 {
+    fn price(&self, one: &ClaimAndNode<'_>) -> f64 {
         let name = label(one, labels::NODEPOOL);
         let pool = self.problem.pools.iter().position(|pool| Some(&*pool.name) == name);
         let known = pool.and_then(|pool| cheapest(self.catalogue(pool), one));
@@ -52,7 +52,7 @@ impl<'p> Prices<'p> {
     }
 
     /// Returns the maximum price of the claim's instance type over all zones and capacity types.
-    fn of_its_type(&self, one: &Claimed<'_>) -> Option<f64> {
+    fn of_its_type(&self, one: &ClaimAndNode<'_>) -> Option<f64> {
         let name = label(one, labels::INSTANCE_TYPE)?;
         let types = self.problem.catalogues.iter().flat_map(|catalogue| catalogue.types());
         prices(types.filter(|one| &*one.name == name)).max_by(f64::total_cmp)
@@ -67,7 +67,7 @@ impl<'p> Prices<'p> {
     }
 }
 
-fn label<'a>(one: &'a Claimed<'_>, key: &str) -> Option<&'a str> {
+fn label<'a>(one: &'a ClaimAndNode<'_>, key: &str) -> Option<&'a str> {
     one.claim.metadata.labels.as_ref()?.get(key).map(String::as_str)
 }
 
@@ -78,7 +78,7 @@ fn prices<'a>(types: impl Iterator<Item = &'a InstanceType>) -> impl Iterator<It
 }
 
 /// Returns the price of the claim's instance, or of its cheapest candidate.
-fn cheapest(catalogue: &Catalogue, one: &Claimed<'_>) -> Option<f64> {
+fn cheapest(catalogue: &Catalogue, one: &ClaimAndNode<'_>) -> Option<f64> {
     let wanted = one.claim.spec.requirements.iter().filter(|it| it.operator == Operator::In);
     let wanted: Vec<(&str, &[String])> = wanted.map(|it| (it.key.as_str(), it.values.as_slice())).collect();
     let allows = |key: &str, value: Option<&str>| match label(one, key) {
@@ -129,7 +129,7 @@ mod tests {
             "spec": {"nodeClassRef": class, "requirements": requirements},
         }))
         .unwrap();
-        cluster.with_round(|round| spent(round.problem, &[Claimed { claim: &claim, node: None }]).hourly_price)
+        cluster.with_round(|round| spent(round.problem, &[ClaimAndNode { claim: &claim, node: None }]).hourly_price)
     }
 
     #[test]

@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use muster_scheduling::Solution;
 use muster_scheduling::model::{Problem, SpecId};
 
+use super::gang::is_spread;
 use super::plan::PlacementView;
-use super::together::is_spread;
 
 /// Returns the solution with the places of similar pods exchanged.
-pub(super) fn in_turn(problem: &Problem, scene: &PlacementView<'_>, solution: &Solution) -> Solution {
+pub(super) fn in_turn(problem: &Problem, view: &PlacementView<'_>, solution: &Solution) -> Solution {
     let mut turned = solution.clone();
     let on_new = solution.new_nodes.iter().map(|node| &node.pods);
     let places = on_new.chain(solution.existing.iter().map(|(_, pods)| pods));
@@ -32,7 +32,7 @@ pub(super) fn in_turn(problem: &Problem, scene: &PlacementView<'_>, solution: &S
         planned.sort_unstable();
         let mut arrived = planned.clone();
         // Pods of buffers have no arrival and come last: they are never tried.
-        let arrival = |pod: &usize| scene.pending_pod(&problem.pods[*pod].name).map_or(u64::MAX, |one| one.arrival);
+        let arrival = |pod: &usize| view.pending_pod(&problem.pods[*pod].name).map_or(u64::MAX, |one| one.arrival);
         arrived.sort_by_key(arrival);
         stand_ins.extend(planned.into_iter().zip(arrived));
     }

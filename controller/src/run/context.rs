@@ -13,13 +13,13 @@ use super::gates::Gates;
 use super::metrics::Metrics;
 use super::provider::Provider;
 use crate::disruption::{Rest, Timing};
-use crate::edge::{Edge, Held};
+use crate::edge::{Edge, ObservedVersions};
 use crate::lifecycle::{Listing, whole_seconds};
 use crate::manifest::Manifests;
 use crate::pools::Outcomes;
 use crate::provision::{self, Plan};
 use crate::snapshot;
-use crate::watch::Picture;
+use crate::watch::ClusterCache;
 
 /// Longest wait for the watch cache to show a version that is known to exist: one that this replica wrote, or one that
 /// caused a conflict. An API server under load may deliver it late. The limit holds even if etcd was restored from a
@@ -28,13 +28,13 @@ const AWAITED: Duration = Duration::from_secs(30);
 
 /// Shared state of a leader.
 pub(super) struct LeaderContext<P> {
-    pub(super) picture: Picture,
+    pub(super) cluster_cache: ClusterCache,
     pub(super) provider: P,
     pub(super) edge: Edge<P>,
     pub(super) settings: Settings,
     pub(super) metrics: Metrics,
     /// Locked briefly, never across an `await`.
-    memory: Mutex<Memory>,
+    leader_state: Mutex<LeaderState>,
 }
 
 /// The operator's choices.
@@ -54,7 +54,7 @@ pub(super) struct Settings {
 /// State of the leader that is not stored in the API server. The next leader starts without it, which costs only extra
 /// calls and another solve.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct LeaderState {
     pub(super) refusals: Refusals,
     /// Result of the last listing of instances, by provider ID.
     pub(super) listings: BTreeMap<String, Listing>,
@@ -115,15 +115,21 @@ impl Settings {
     }
 }
 
-// === impl Desk ===
+// === impl LeaderContext ===
 
 impl<P: Provider> LeaderContext<P> {
-    pub(super) fn new(picture: Picture, provider: P, edge: Edge<P>, settings: Settings, metrics: Metrics) -> Arc<Self> {
-        Arc::new(Self { picture, provider, edge, settings, metrics, memory: Mutex::default() })
+    pub(super) fn new(
+        cluster_cache: ClusterCache,
+        provider: P,
+        edge: Edge<P>,
+        settings: Settings,
+        metrics: Metrics,
+    ) -> Arc<Self> {
+        Arc::new(Self { cluster_cache, provider, edge, settings, metrics, leader_state: Mutex::default() })
     }
 
-    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn leader_state(&self) -> MutexGuard<'_, LeaderState> {
+        self.leader_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the result of a launch.
@@ -135,13 +141,13 @@ impl<P: Provider> LeaderContext<P> {
         for one in refused {
             self.metrics.refused(&one.offering.to_string(), &one.refusal.to_string());
         }
-        self.memory().refusals.heed(answer, now);
+        self.leader_state().refusals.heed(answer, now);
     }
 }
 
-// === impl Memory ===
+// === impl LeaderState ===
 
-impl Memory {
+impl LeaderState {
     /// Sets the last pod event of each claim, including those that are not written to the API server yet.
     pub(super) fn tell_moves(&self, manifests: &mut Manifests) {
         for claim in &mut manifests.node_claims {
@@ -151,14 +157,14 @@ impl Memory {
     }
 
     /// Records the versions that a reconciliation wrote, and the version that caused a conflict.
-    pub(super) fn note_written(&mut self, held: &Held, now: Timestamp) {
+    pub(super) fn note_written(&mut self, observed: &ObservedVersions, now: Timestamp) {
         self.awaited.retain(|_, (_, at)| now < after(*at, AWAITED));
-        for (kind, name, version) in held.written() {
+        for (kind, name, version) in observed.written() {
             if let Ok(version) = version.parse() {
                 self.awaited.insert((kind, name.to_owned()), (version, now));
             }
         }
-        if let Some((kind, name, version)) = held.conflict()
+        if let Some((kind, name, version)) = observed.conflict()
             && let Ok(version) = version.parse::<u64>()
         {
             self.awaited.insert((kind, name.to_owned()), (version.saturating_add(1), now));

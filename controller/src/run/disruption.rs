@@ -1,9 +1,9 @@
 //! Execution of disruption: decides which nodes to disrupt, begins commands, and reconciles those in progress.
 //!
 //! ```text
-//!   PassSchedule ── due ──► deliberate: DisruptionPlanner::turn, on its own thread ──► openings ──► open, in order
-//!   a claim with a mark, or a replacement, changes ──► look: advance ──► edge
-//!   a taint without a mark ──────────────────────────► look: stale ────► edge
+//!   PassSchedule ── due ──► plan_disruption: DisruptionPlanner::turn, own thread ──► command_starts ──► open, in order
+//!   a claim with a mark, or a replacement, changes ──► reconcile: progress ──► edge
+//!   a taint without a mark ──────────────────────────► reconcile: cleanup ───► edge
 //! ```
 //!
 //! The state of a command is stored in the claims alone ([`crate::disruption`]), so that a new leader continues it.
@@ -20,15 +20,16 @@ use muster_cloud::after;
 use muster_scheduling::disrupt::{DisruptionInput, Moments};
 use tokio::time::Instant;
 
-use super::context::{LeaderContext, Memory};
+use super::context::{LeaderContext, LeaderState};
 use super::now;
 use super::provider::Provider;
 use super::round::{Supply, assemble};
 use super::work_queue::Verdict;
 use crate::disruption::{
-    DisruptionPlanner, Home, Launches, Look, Opening, Openings, Turn, advance, is_marked, mark_of, running, stale,
+    CommandNode, CommandStart, CommandStarts, DisruptionPlanner, Launches, ObservedCommand, Turn, cleanup, is_marked,
+    mark_of, progress, running,
 };
-use crate::edge::{End, Held};
+use crate::edge::{End, ObservedVersions};
 use crate::lifecycle::disruption_status::{self, DisruptionStatus};
 use crate::lifecycle::{Answers, condition};
 use crate::snapshot::Snapshot;
@@ -42,15 +43,15 @@ const ASK: Duration = Duration::from_millis(250);
 /// Delay of the next reconciliation after a write if the watch reports no change.
 const LOST: Duration = Duration::from_secs(10);
 
-/// Result of one deliberation.
-pub(super) struct Deliberated {
-    /// State to be passed to the next deliberation.
+/// Result of planning disruption once.
+pub(super) struct PlannedDisruption {
+    /// State to be passed to the next pass.
     pub(super) planner: DisruptionPlanner,
     /// Commands to begin.
-    pub(super) openings: Vec<Opening>,
-    /// Time of the next deliberation if something has changed by then.
+    pub(super) command_starts: Vec<CommandStart>,
+    /// Time of the next pass if something has changed by then.
     pub(super) again: Timestamp,
-    /// Times of the next deliberation if nothing changes.
+    /// Times of the next pass if nothing changes.
     pub(super) moments: Moments,
 }
 
@@ -87,55 +88,58 @@ fn says_it_goes(cluster: &Cluster, claim: &NodeClaim) -> bool {
 }
 
 /// Decides which nodes to disrupt, and updates the conditions of the claims accordingly.
-pub(super) async fn deliberate<P: Provider>(context: Arc<LeaderContext<P>>, planner: DisruptionPlanner) -> Deliberated {
+pub(super) async fn plan_disruption<P: Provider>(
+    context: Arc<LeaderContext<P>>,
+    planner: DisruptionPlanner,
+) -> PlannedDisruption {
     let before = planner.clone();
     let thinking = Arc::clone(&context);
     // It may take long and must not block a thread of the async runtime.
     let decided = tokio::task::spawn_blocking(move || think(&thinking, planner, now())).await;
     let why = match decided {
-        Ok(Ok((deliberated, told))) => {
+        Ok(Ok((planned, told))) => {
             tell(&context, told).await;
-            return deliberated;
+            return planned;
         }
         Ok(Err(why)) => why,
         Err(error) => error.to_string(),
     };
-    tracing::error!(why, "no decision about nodes");
+    tracing::error!(why, "disruption was not decided");
     let again = after(now(), context.settings.timing.every);
-    Deliberated { planner: before, openings: Vec::new(), again, moments: Moments::default() }
+    PlannedDisruption { planner: before, command_starts: Vec::new(), again, moments: Moments::default() }
 }
 
 /// A status write of a claim, and the versions on which it is based.
-type StatusWrite = (Held, Write);
+type StatusWrite = (ObservedVersions, Write);
 
-/// Writes the conditions of claims. The next deliberation retries those that have changed meanwhile.
+/// Writes the conditions of claims. The next pass retries those that have changed meanwhile.
 async fn tell<P: Provider>(context: &LeaderContext<P>, told: Vec<StatusWrite>) {
-    let one = async |(mut held, write): StatusWrite| {
-        let end = context.edge.carry_out(&Step::act([write]), &mut held, &mut Answers::default()).await;
-        context.memory().note_written(&held, now());
+    let one = async |(mut observed, write): StatusWrite| {
+        let end = context.edge.carry_out(&Step::act([write]), &mut observed, &mut Answers::default()).await;
+        context.leader_state().note_written(&observed, now());
         if let End::Failed(why) = end {
-            tracing::warn!(why, "a claim does not say whether its node may go");
+            tracing::warn!(why, "the disruption conditions of a claim were not written");
         }
     };
     futures::stream::iter(told).map(one).buffer_unordered(AT_ONCE).collect::<()>().await;
 }
 
 /// Returns the writes of conditions that claims do not have yet.
-fn untold<P: Provider>(context: &LeaderContext<P>, estate: &DisruptionInput, now: Timestamp) -> Vec<StatusWrite> {
-    let cluster = context.picture.glance();
-    let memory = context.memory();
-    let members = estate.problem.nodes.iter().zip(&estate.members);
-    let known = members.filter_map(|(node, member)| Some((node, member.as_ref()?)));
-    let told = known.filter_map(|(node, member)| {
+fn untold<P: Provider>(context: &LeaderContext<P>, input: &DisruptionInput, now: Timestamp) -> Vec<StatusWrite> {
+    let cluster = context.cluster_cache.read();
+    let leader_state = context.leader_state();
+    let managed_nodes = input.problem.nodes.iter().zip(&input.managed_nodes);
+    let known = managed_nodes.filter_map(|(node, managed_node)| Some((node, managed_node.as_ref()?)));
+    let told = known.filter_map(|(node, managed_node)| {
         let id = cluster.node(&node.name)?.spec.as_ref()?.provider_id.as_deref()?;
         let claim = cluster.claims_of(id).next()?;
         let name = claim.metadata.name.as_deref()?;
-        if memory.is_behind("NodeClaim", name, claim.metadata.resource_version.as_deref(), now) {
+        if leader_state.is_behind("NodeClaim", name, claim.metadata.resource_version.as_deref(), now) {
             return None;
         }
-        let after = member.pool.and_then(|pool| estate.policies.get(pool)?.consolidate_after);
-        let write = disruption_status::tell(claim, DisruptionStatus::of(member, after, now), now)?;
-        Some((Held::default().claim(claim), write))
+        let after = managed_node.pool.and_then(|pool| input.policies.get(pool)?.consolidate_after);
+        let write = disruption_status::tell(claim, DisruptionStatus::of(managed_node, after, now), now)?;
+        Some((ObservedVersions::default().claim(claim), write))
     });
     told.collect()
 }
@@ -144,45 +148,45 @@ fn think<P: Provider>(
     context: &LeaderContext<P>,
     mut planner: DisruptionPlanner,
     now: Timestamp,
-) -> Result<(Deliberated, Vec<StatusWrite>), String> {
+) -> Result<(PlannedDisruption, Vec<StatusWrite>), String> {
     let begun = Instant::now();
     let (Supply { mut manifests, pools: _, pause, stops }, foreign) = {
-        let cluster = context.picture.glance();
+        let cluster = context.cluster_cache.read();
         if cluster.claims().len() == 0 {
             let again = after(now, context.settings.timing.every);
-            let nothing = Deliberated { planner, openings: Vec::new(), again, moments: Moments::default() };
+            let nothing = PlannedDisruption { planner, command_starts: Vec::new(), again, moments: Moments::default() };
             return Ok((nothing, Vec::new()));
         }
         (Supply::of(context, &cluster, now), foreign::<P>(&cluster))
     };
     let left = {
-        let mut memory = context.memory();
-        memory.tell_moves(&mut manifests);
-        std::mem::take(&mut memory.left)
+        let mut leader_state = context.leader_state();
+        leader_state.tell_moves(&mut manifests);
+        std::mem::take(&mut leader_state.left)
     };
     planner.note_left(&left);
     let Snapshot { problem, managed_nodes, .. } = assemble(context, manifests, now)?;
-    let mut estate = managed_nodes.into_disruption_input(problem);
-    for (node, member) in estate.problem.nodes.iter().zip(&mut estate.members) {
+    let mut input = managed_nodes.into_disruption_input(problem);
+    for (node, managed_node) in input.problem.nodes.iter().zip(&mut input.managed_nodes) {
         if foreign.contains(&*node.name) {
-            *member = None;
+            *managed_node = None;
         }
     }
-    let Turn { decision, again, moments, violations } = planner.turn(&mut estate, now, &context.settings.disruption);
+    let Turn { decision, again, moments, violations } = planner.turn(&mut input, now, &context.settings.disruption);
     for violation in &violations {
-        tracing::error!(%violation, "what was decided about nodes is not valid: please report this");
+        tracing::error!(%violation, "a disruption decision is invalid: please report this");
     }
-    context.metrics.deliberated(&estate, planner.delivered(), now, begun.elapsed());
-    let openings = if pause.disruption {
+    context.metrics.disruption_planned(&input, planner.delivered(), now, begun.elapsed());
+    let command_starts = if pause.disruption {
         Vec::new()
     } else {
-        planner.note_begun(&estate, &decision, now);
+        planner.note_begun(&input, &decision, now);
         let launches = Launches { pause, stops: &stops, caps: context.settings.provision.caps };
-        let plan = context.memory().plan.clone();
-        Openings::new(&decision, &estate, launches).all(&context.picture.glance(), &plan, now)
+        let plan = context.leader_state().plan.clone();
+        CommandStarts::new(&decision, &input, launches).all(&context.cluster_cache.read(), &plan, now)
     };
-    let told = untold(context, &estate, now);
-    Ok((Deliberated { planner, openings, again, moments }, told))
+    let told = untold(context, &input, now);
+    Ok((PlannedDisruption { planner, command_starts, again, moments }, told))
 }
 
 /// Returns the Nodes of claims whose class belongs to another cloud, which another controller manages.
@@ -193,18 +197,23 @@ fn foreign<P: Provider>(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// Begins the commands. If a write fails, the reconciliation of the marks continues the command or rolls it back.
-pub(super) async fn open<P: Provider>(context: Arc<LeaderContext<P>>, openings: Vec<Opening>) {
-    for Opening { cause, savings, homes, steps } in openings {
-        let nodes: Vec<&str> = homes.iter().filter_map(|home| home.node.as_ref()?.metadata.name.as_deref()).collect();
+pub(super) async fn open<P: Provider>(context: Arc<LeaderContext<P>>, command_starts: Vec<CommandStart>) {
+    for CommandStart { cause, savings, command_nodes, steps } in command_starts {
+        let nodes: Vec<&str> = command_nodes
+            .iter()
+            .filter_map(|command_node| command_node.node.as_ref()?.metadata.name.as_deref())
+            .collect();
         tracing::info!(cause = cause.name(), ?nodes, hourly_savings = savings, "disrupting");
         for step in &steps {
-            let mut held = held(&homes);
-            let end = context.edge.carry_out(step, &mut held, &mut Answers::default()).await;
-            context.memory().note_written(&held, now());
+            let mut observed = observed(&command_nodes);
+            let end = context.edge.carry_out(step, &mut observed, &mut Answers::default()).await;
+            context.leader_state().note_written(&observed, now());
             match end {
-                End::Done => context.metrics.opened(step, &homes),
-                End::Stale => tracing::info!(cause = cause.name(), "a node has changed since it was decided about"),
-                End::Failed(why) => tracing::warn!(cause = cause.name(), why, "a disruption was not begun to its end"),
+                End::Done => context.metrics.opened(step, &command_nodes),
+                End::Stale => tracing::info!(cause = cause.name(), "a node has changed since the decision"),
+                End::Failed(why) => {
+                    tracing::warn!(cause = cause.name(), why, "a disruption command was not started completely")
+                }
                 End::Fenced => return,
             }
         }
@@ -212,50 +221,56 @@ pub(super) async fn open<P: Provider>(context: Arc<LeaderContext<P>>, openings: 
 }
 
 /// Executes the next step of a command in progress.
-pub(super) async fn look<P: Provider>(context: &LeaderContext<P>, item: &Item) -> Verdict {
+pub(super) async fn reconcile<P: Provider>(context: &LeaderContext<P>, item: &Item) -> Verdict {
     let (now, timing) = (now(), context.settings.timing);
-    let (step, homes) = {
-        let cluster = context.picture.glance();
-        let memory = context.memory();
-        let homes = |claims: &[&NodeClaim]| -> Vec<Home> {
+    let (step, command_nodes) = {
+        let cluster = context.cluster_cache.read();
+        let leader_state = context.leader_state();
+        let command_nodes = |claims: &[&NodeClaim]| -> Vec<CommandNode> {
             let ours = claims.iter().filter(|claim| claim.spec.node_class_ref.kind == P::CLASS);
             let names = ours.filter_map(|claim| claim.metadata.name.as_deref());
-            names.filter_map(|name| Home::of_claim(&cluster, &memory.plan, name)).collect()
+            names.filter_map(|name| CommandNode::of_claim(&cluster, &leader_state.plan, name)).collect()
         };
         match item {
             Item::Command(command) => {
                 let mut commands = running(cluster.claims());
                 let Some((candidates, launched)) = commands.remove(command) else { return Verdict::Rest(None) };
-                let (mut homes, launched) = (homes(&candidates), homes(&launched));
-                if is_behind(&memory, homes.iter().chain(&launched), now) {
+                let (mut command_nodes, launched) = (command_nodes(&candidates), command_nodes(&launched));
+                if is_behind(&leader_state, command_nodes.iter().chain(&launched), now) {
                     return Verdict::Rest(Some(after(now, ASK)));
                 }
-                let look = Look {
-                    candidates: homes.iter().map(Home::candidate).collect(),
-                    replacements: launched.iter().map(Home::replacement).collect(),
+                let observed = ObservedCommand {
+                    candidates: command_nodes.iter().map(CommandNode::candidate).collect(),
+                    replacements: launched.iter().map(CommandNode::replacement).collect(),
                     pause: cluster.pause(&context.settings.namespace),
                     timing,
                 };
-                let step = advance(&look, now);
-                homes.extend(launched);
-                (step, homes)
+                let step = progress(&observed, now);
+                command_nodes.extend(launched);
+                (step, command_nodes)
             }
             Item::Stale(claim) => {
-                let homes: Vec<Home> = homes(&cluster.claim(claim).into_iter().collect::<Vec<_>>());
-                if is_behind(&memory, homes.iter(), now) {
+                let command_nodes: Vec<CommandNode> =
+                    command_nodes(&cluster.claim(claim).into_iter().collect::<Vec<_>>());
+                if is_behind(&leader_state, command_nodes.iter(), now) {
                     return Verdict::Rest(Some(after(now, ASK)));
                 }
-                (homes.first().map_or_else(Step::rest, |home| stale(&home.candidate(), timing, now)), homes)
+                (
+                    command_nodes
+                        .first()
+                        .map_or_else(Step::rest, |command_node| cleanup(&command_node.candidate(), timing, now)),
+                    command_nodes,
+                )
             }
         }
     };
     if step.writes.is_empty() {
         return Verdict::Rest(step.again);
     }
-    let mut held = held(&homes);
-    let end = context.edge.carry_out(&step, &mut held, &mut Answers::default()).await;
-    context.memory().note_written(&held, self::now());
-    context.metrics.advanced(&step, &homes);
+    let mut observed = observed(&command_nodes);
+    let end = context.edge.carry_out(&step, &mut observed, &mut Answers::default()).await;
+    context.leader_state().note_written(&observed, self::now());
+    context.metrics.advanced(&step, &command_nodes);
     match end {
         End::Done => Verdict::Rest(Some(step.again.unwrap_or_else(|| after(self::now(), LOST)))),
         End::Stale => Verdict::Conflicted,
@@ -269,17 +284,24 @@ pub(super) async fn look<P: Provider>(context: &LeaderContext<P>, item: &Item) -
 }
 
 /// Returns true if the watch cache shows any of the objects older than our last write.
-fn is_behind<'h>(memory: &Memory, homes: impl IntoIterator<Item = &'h Home>, now: Timestamp) -> bool {
-    homes.into_iter().any(|home| {
+fn is_behind<'h>(
+    leader_state: &LeaderState,
+    command_nodes: impl IntoIterator<Item = &'h CommandNode>,
+    now: Timestamp,
+) -> bool {
+    command_nodes.into_iter().any(|command_node| {
         let of = |kind, meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| {
             let name = meta.name.as_deref().unwrap_or_default();
-            memory.is_behind(kind, name, meta.resource_version.as_deref(), now)
+            leader_state.is_behind(kind, name, meta.resource_version.as_deref(), now)
         };
-        of("NodeClaim", &home.claim.metadata) || home.node.as_ref().is_some_and(|node| of("Node", &node.metadata))
+        of("NodeClaim", &command_node.claim.metadata)
+            || command_node.node.as_ref().is_some_and(|node| of("Node", &node.metadata))
     })
 }
 
-fn held(homes: &[Home]) -> Held {
-    let with_claims = homes.iter().fold(Held::default(), |held, home| held.claim(&home.claim));
-    homes.iter().filter_map(|home| home.node.as_ref()).fold(with_claims, Held::node)
+fn observed(command_nodes: &[CommandNode]) -> ObservedVersions {
+    let with_claims = command_nodes
+        .iter()
+        .fold(ObservedVersions::default(), |observed, command_node| observed.claim(&command_node.claim));
+    command_nodes.iter().filter_map(|command_node| command_node.node.as_ref()).fold(with_claims, ObservedVersions::node)
 }

@@ -1,8 +1,8 @@
 //! `muster run --dry-run`: reports what the leader would do now, and writes nothing.
 //!
 //! ```text
-//!   Picture::changed ──┬─► Window ── due ──► round: decide ──────────────┬─► Report, if it contains something new
-//!                      └─► PassSchedule ── due ──► disruption: deliberate┘
+//!   ClusterCache::changed ─┬─► Window ── due ──► round: decide ──────────────┬─► Report, if it contains something new
+//!                          └─► PassSchedule ── due ──► plan_disruption ─────┘
 //! ```
 //!
 //! It may run beside an active controller, Karpenter or another Muster, and reports on the cluster as that one leaves
@@ -21,7 +21,7 @@ use tokio::time::sleep;
 use super::context::LeaderContext;
 use super::provider::Provider;
 use super::{disruption, now, round};
-use crate::disruption::{DisruptionPlanner, Opening, PassSchedule};
+use crate::disruption::{CommandStart, DisruptionPlanner, PassSchedule};
 use crate::provision::{Outcome, Plan, Window};
 use crate::step::{Event, EventType, Write};
 
@@ -93,8 +93,8 @@ struct LastReport {
 
 /// Reports what would be done, until it is dropped.
 pub(super) async fn observe<P: Provider>(context: Arc<LeaderContext<P>>, mut tell: impl FnMut(&Report) + Send) {
-    context.picture.synced().await;
-    drop(context.picture.take_changed());
+    context.cluster_cache.synced().await;
+    drop(context.cluster_cache.take_changed());
     let mut told = LastReport::default();
     let mut window = Window::default();
     let mut decide_at = Some(now());
@@ -108,7 +108,7 @@ pub(super) async fn observe<P: Provider>(context: Arc<LeaderContext<P>>, mut tel
             .min()
             .map_or(IDLE, |moment| Duration::try_from(moment.duration_since(now())).unwrap_or_default().min(IDLE));
         tokio::select! {
-            changed = context.picture.changed() => {
+            changed = context.cluster_cache.changed() => {
                 pass_schedule.stir();
                 for path in &changed.waiting {
                     window.arrive(path, now());
@@ -120,30 +120,30 @@ pub(super) async fn observe<P: Provider>(context: Arc<LeaderContext<P>>, mut tel
         if window.is_due(&context.settings.window, moment) || decide_at.is_some_and(|at| at <= moment) {
             window.close();
             if let Some(outcome) = round::consider(Arc::clone(&context)).await {
-                context.memory().plan.succeed(outcome.plan.clone());
+                context.leader_state().plan.succeed(outcome.plan.clone());
                 if let Some(report) = told.about_pods(&outcome, moment) {
                     tell(&report);
                 }
             }
-            let waits = context.picture.glance().count_unbound() > 0;
+            let waits = context.cluster_cache.read().count_unbound() > 0;
             decide_at = waits.then(|| after(moment, AGAIN));
         }
         if pass_schedule.is_due(moment) {
             pass_schedule.ask(moment);
             let was_open = planner.is_open();
-            let thought = disruption::deliberate(Arc::clone(&context), planner).await;
+            let thought = disruption::plan_disruption(Arc::clone(&context), planner).await;
             planner = thought.planner;
             pass_schedule.answer(thought.again, planner.is_open(), thought.moments, now());
             // A proposal is reported once it is confirmed, an urgent decision at once.
             let is_confirmed = was_open && !planner.is_open();
-            if let Some(report) = told.about_nodes(&thought.openings, is_confirmed, moment) {
+            if let Some(report) = told.about_nodes(&thought.command_starts, is_confirmed, moment) {
                 tell(&report);
             }
         }
     }
 }
 
-// === impl Told ===
+// === impl LastReport ===
 
 impl LastReport {
     /// Reports actions for pending pods, unless they are unchanged since the last report.
@@ -171,8 +171,8 @@ impl LastReport {
     }
 
     /// Reports actions for nodes, unless all of them were reported before.
-    fn about_nodes(&mut self, openings: &[Opening], is_confirmed: bool, at: Timestamp) -> Option<Report> {
-        let disruptions: Vec<Disruption> = openings.iter().map(disruption_of).collect();
+    fn about_nodes(&mut self, command_starts: &[CommandStart], is_confirmed: bool, at: Timestamp) -> Option<Report> {
+        let disruptions: Vec<Disruption> = command_starts.iter().map(disruption_of).collect();
         let nodes: BTreeSet<Vec<String>> = disruptions.iter().map(|one| one.nodes.clone()).collect();
         let is_news = !nodes.is_subset(&self.nodes);
         // While a proposal is to be confirmed, earlier reports are not known to be outdated.
@@ -188,9 +188,9 @@ impl LastReport {
     }
 }
 
-fn disruption_of(opening: &Opening) -> Disruption {
-    let Opening { cause, savings, homes, steps } = opening;
-    let names = homes.iter().filter_map(|home| home.node.as_ref()?.metadata.name.clone());
+fn disruption_of(command_start: &CommandStart) -> Disruption {
+    let CommandStart { cause, savings, command_nodes, steps } = command_start;
+    let names = command_nodes.iter().filter_map(|home| home.node.as_ref()?.metadata.name.clone());
     let launched = steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
         Write::CreateClaim(claim) => Some(launch(claim, &Plan::default())),
         _ => None,

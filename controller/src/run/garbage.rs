@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::context::LeaderContext;
 use super::now;
 use super::provider::Provider;
-use crate::edge::{End, Held};
+use crate::edge::{End, ObservedVersions};
 use crate::lifecycle::garbage::{EVERY, GarbageInput, collect};
 use crate::lifecycle::{Answers, Listing};
 use crate::state::Kind;
@@ -29,8 +29,8 @@ pub(super) async fn tidy<P: Provider>(context: &LeaderContext<P>) -> (Vec<String
         }
     };
     let missing = note(context, &instances, listed_at);
-    let (step, mut held) = {
-        let cluster = context.picture.glance();
+    let (step, mut observed) = {
+        let cluster = context.cluster_cache.read();
         // An unreadable claim may own any of the instances.
         if cluster.has_unreadable(Kind::NodeClaim) {
             tracing::warn!("instances are not collected: there is a NodeClaim that cannot be read");
@@ -43,16 +43,16 @@ pub(super) async fn tidy<P: Provider>(context: &LeaderContext<P>) -> (Vec<String
                 labels.is_some_and(|all| all.contains_key(muster_api::labels::NODEPOOL))
             })
             .collect();
-        let held = nodes.iter().fold(Held::default(), |held, node| held.node(node));
-        let yard = GarbageInput { listed_at, instances: &instances, claims: cluster.claims().collect(), nodes };
-        (collect(&yard, now()), held)
+        let observed = nodes.iter().fold(ObservedVersions::default(), |observed, node| observed.node(node));
+        let input = GarbageInput { listed_at, instances: &instances, claims: cluster.claims().collect(), nodes };
+        (collect(&input, now()), observed)
     };
     for write in step.writes {
         // The writes are independent: a failure does not stop the others.
         let alone = Step::act([write]);
-        let end = context.edge.carry_out(&alone, &mut held, &mut Answers::default()).await;
+        let end = context.edge.carry_out(&alone, &mut observed, &mut Answers::default()).await;
         if let End::Failed(why) = end {
-            tracing::warn!(why, "what nobody owns was not removed");
+            tracing::warn!(why, "an object without an owner was not removed");
         }
     }
     (missing, step.again.unwrap_or_else(|| after(now(), EVERY)))
@@ -62,9 +62,9 @@ pub(super) async fn tidy<P: Provider>(context: &LeaderContext<P>) -> (Vec<String
 /// missing.
 fn note<P: Provider>(context: &LeaderContext<P>, instances: &[Instance], listed_at: Timestamp) -> Vec<String> {
     let known: std::collections::BTreeSet<&str> = instances.iter().map(|one| one.provider_id.as_str()).collect();
-    let cluster = context.picture.glance();
-    let mut memory = context.memory();
-    memory.listings.clear();
+    let cluster = context.cluster_cache.read();
+    let mut leader_state = context.leader_state();
+    leader_state.listings.clear();
     let mut missing = Vec::new();
     for claim in cluster.claims() {
         let id = claim.status.as_ref().and_then(|status| status.provider_id.clone()).filter(|id| !id.is_empty());
@@ -73,7 +73,7 @@ fn note<P: Provider>(context: &LeaderContext<P>, instances: &[Instance], listed_
         if !has_instance {
             missing.push(name.clone());
         }
-        memory.listings.insert(id, Listing { at: listed_at, has_instance });
+        leader_state.listings.insert(id, Listing { at: listed_at, has_instance });
     }
     missing
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_cloud::after;
 
-use crate::provision::{Hold, Position};
+use crate::provision::{NodeHold, Position};
 
 /// Interval between two nodes: concurrent writes would arrive in any order.
 const IN_TURN: Duration = Duration::from_millis(1);
@@ -30,7 +30,7 @@ pub(super) struct Gate {
     /// UID of the Node.
     pub(super) node: String,
     /// Hold on the Node, if any.
-    pub(super) hold: Option<Hold>,
+    pub(super) hold: Option<NodeHold>,
     /// Position of the first of its pods in the scheduler's queue.
     pub(super) turn: Position,
     /// True if the Node is schedulable although its claim is not Registered yet.
@@ -105,7 +105,7 @@ impl Gates {
         self.held().map(|hold| hold.until).min()
     }
 
-    fn held(&self) -> impl Iterator<Item = &Hold> {
+    fn held(&self) -> impl Iterator<Item = &NodeHold> {
         self.all
             .iter()
             .filter(|(claim, _)| !self.openings.contains_key(*claim))
@@ -127,7 +127,7 @@ mod tests {
 
     fn gates<const N: usize>(all: [(&str, &str, bool, u64); N]) -> BTreeMap<String, Gate> {
         let gate = |(claim, node, is_held, turn): (&str, &str, bool, u64)| {
-            let hold = is_held.then(|| Hold { why: "its pods do not know".to_owned(), until: at(30_000) });
+            let hold = is_held.then(|| NodeHold { why: "its pods do not know".to_owned(), until: at(30_000) });
             (
                 claim.to_owned(),
                 Gate { node: node.to_owned(), hold, turn: Position { queued: turn, ..FIRST_PASS }, is_open: false },

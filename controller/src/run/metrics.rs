@@ -21,12 +21,12 @@ use prometheus_client::registry::Registry;
 use self::collect::{ClusterMetrics, Process, Refused};
 use self::disruption::Disruption;
 use crate::agents::Boots;
-use crate::disruption::{Delivered, Home};
+use crate::disruption::{CommandNode, Delivered};
 use crate::edge::{Fate, Pause, WriteObserver};
 use crate::permissions::Permission;
 use crate::provision::Figures;
 use crate::step::{Step, Write};
-use crate::watch::Picture;
+use crate::watch::ClusterCache;
 
 /// Labels of a metric: names and values.
 type Labels<const N: usize> = [(&'static str, String); N];
@@ -35,7 +35,7 @@ type Labels<const N: usize> = [(&'static str, String); N];
 #[derive(Clone)]
 pub(super) struct Metrics {
     registry: Arc<Registry>,
-    picture: Picture,
+    cluster_cache: ClusterCache,
     claims_created: Family<Labels<3>, Counter>,
     claims_disrupted: Family<Labels<2>, Counter>,
     writes: Family<Labels<2>, Counter>,
@@ -55,8 +55,8 @@ pub(super) struct Metrics {
 // === impl Metrics ===
 
 impl Metrics {
-    /// Creates the metrics of `picture`, and those that a cloud registers.
-    pub(super) fn new(picture: &Picture, of_cloud: impl FnOnce(&mut Registry)) -> Self {
+    /// Creates the metrics of `cluster_cache`, and those that a cloud registers.
+    pub(super) fn new(cluster_cache: &ClusterCache, of_cloud: impl FnOnce(&mut Registry)) -> Self {
         let mut registry = Registry::default();
         of_cloud(&mut registry);
         let claims_created = Family::default();
@@ -70,22 +70,22 @@ impl Metrics {
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("karpenter_build", "The version of this program", build);
         let claims = "karpenter_nodeclaims";
-        registry.register(format!("{claims}_created"), "NodeClaims that were created, and why", claims_created.clone());
+        registry.register(format!("{claims}_created"), "Created NodeClaims, by reason", claims_created.clone());
         registry.register(
             format!("{claims}_disrupted"),
-            "NodeClaims that were deleted by our own choice, and why",
+            "NodeClaims deleted by the controller, by reason",
             claims_disrupted.clone(),
         );
         let scheduler = "karpenter_scheduler";
         registry.register(
             format!("{scheduler}_scheduling_duration_seconds"),
-            "Time from the picture of the cluster to the decision",
+            "Duration from the snapshot of the cluster to the decision",
             rounds.clone(),
         );
         registry.register(format!("{scheduler}_queue_depth"), "Pods of the last decision", queue.clone());
         registry.register(
             format!("{scheduler}_unschedulable_pods_count"),
-            "Pods of the last decision that got no place",
+            "Pods of the last decision that are unschedulable",
             unschedulable.clone(),
         );
         registry.register(
@@ -95,11 +95,11 @@ impl Metrics {
         );
         registry.register(
             "muster_launches_held",
-            "Sets of pods for which launches are held, because those before brought nothing",
+            "Sets of pods whose launches are held because earlier ones were fruitless",
             held.clone(),
         );
-        registry.register("muster_writes", "Writes, and what became of them", writes.clone());
-        registry.register("muster_cloud_refusals", "Offerings that could not be had, and why", cloud.clone());
+        registry.register("muster_writes", "Writes, by result", writes.clone());
+        registry.register("muster_cloud_refusals", "Unavailable offerings, by reason", cloud.clone());
         registry.register("muster_leading", "1 while this replica writes", leads.clone());
         let missing = Family::default();
         registry.register(
@@ -108,14 +108,14 @@ impl Metrics {
             missing.clone(),
         );
         let disruption = Disruption::new(&mut registry);
-        registry.register_collector(Box::new(ClusterMetrics(picture.clone())));
+        registry.register_collector(Box::new(ClusterMetrics(cluster_cache.clone())));
         registry.register_collector(Box::new(Process));
         let boots = Boots::new(&mut registry);
         let refusals_of_agents = Refusals::default();
         registry.register_collector(Box::new(Refused(refusals_of_agents.clone())));
         Self {
             registry: Arc::new(registry),
-            picture: picture.clone(),
+            cluster_cache: cluster_cache.clone(),
             claims_created,
             claims_disrupted,
             writes,
@@ -164,25 +164,25 @@ impl Metrics {
     }
 
     /// A decision about what is to go.
-    pub(super) fn deliberated(
+    pub(super) fn disruption_planned(
         &self,
-        estate: &DisruptionInput,
+        input: &DisruptionInput,
         delivered: impl Iterator<Item = Delivered>,
         now: Timestamp,
         took: Duration,
     ) {
-        self.disruption.deliberated(estate, now, took);
+        self.disruption.planned(input, now, took);
         self.disruption.delivered(delivered);
     }
 
-    /// Records that this step has begun a command on some of `homes`.
-    pub(super) fn opened(&self, step: &Step, homes: &[Home]) {
-        self.disruption.opened(step, homes.iter().map(|home| &home.claim));
+    /// Records that this step has begun a command on some of `command_nodes`.
+    pub(super) fn opened(&self, step: &Step, command_nodes: &[CommandNode]) {
+        self.disruption.opened(step, command_nodes.iter().map(|command_node| &command_node.claim));
     }
 
     /// Records that this step has advanced a command.
-    pub(super) fn advanced(&self, step: &Step, homes: &[Home]) {
-        self.disruption.advanced(step, homes);
+    pub(super) fn advanced(&self, step: &Step, command_nodes: &[CommandNode]) {
+        self.disruption.advanced(step, command_nodes);
     }
 
     /// Records a missing permission.
@@ -225,7 +225,7 @@ impl WriteObserver for Metrics {
                 self.claims_created.get_or_create(&labels).inc();
             }
             (Write::DeleteClaim { cause, name, .. }, Fate::Done) => {
-                let nodepool = pool_of(name, self.picture.glance().claim(name));
+                let nodepool = pool_of(name, self.cluster_cache.read().claim(name));
                 let labels = [("reason", (*cause).to_owned()), ("nodepool", nodepool)];
                 self.claims_disrupted.get_or_create(&labels).inc();
             }

@@ -1,7 +1,7 @@
 //! `muster run`: the controller, from its options to its shutdown.
 //!
 //! ```text
-//!   Options ──► run ──┬─► watch::follow ──► Picture ───────────────────────┐
+//!   Options ──► run ──┬─► watch::follow ──► ClusterCache ──────────────────┐
 //!                     ├─► serve: /metrics, /healthz, /readyz; agents       │
 //!                     │      └─► orders ─► leader                          │
 //!                     ├─► election: the Lease ──► Gate ─► Fence            ▼
@@ -20,12 +20,12 @@ mod election;
 mod garbage;
 mod gates;
 mod leader;
-mod look;
 mod metrics;
 mod offers;
 mod orders;
 mod permissions;
 mod provider;
+mod reconcile;
 mod round;
 mod serve;
 mod work_queue;
@@ -167,12 +167,12 @@ pub enum RunError {
     },
     /// Agents cannot be authenticated in this cloud.
     #[error(
-        "`--agent-port` is for `--cloud aws` only: nothing says of a node of `--cloud kwok` which instance it is\n\nhint: leave \
+        "`--agent-port` is for `--cloud aws` only: nodes of `--cloud kwok` cannot prove which instance they are\n\nhint: leave \
          `--agent-port` and AGENT_PORT out"
     )]
     NoAgents,
     /// A task has ended unexpectedly, which is a bug.
-    #[error("a task has ended: {0}\n\nhint: please report this with the log at {site}/issues", site = env!("CARGO_PKG_REPOSITORY"))]
+    #[error("a background task exited unexpectedly: {0}\n\nhint: please report this with the log at {site}/issues", site = env!("CARGO_PKG_REPOSITORY"))]
     Broken(String),
 }
 
@@ -185,7 +185,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()> + Send) -> Res
     run_with(client, options, None, stop).await
 }
 
-/// Runs like [`run`] with the given client ([`crate::edge::Edge::new`] lists its requirements); `witness` observes
+/// Runs like [`run`] with the given client ([`crate::edge::Edge::new`] lists its requirements); `observer` observes
 /// every write. Dropping the future is equivalent to killing the controller.
 ///
 /// # Errors
@@ -193,19 +193,19 @@ pub async fn run(options: Options, stop: impl Future<Output = ()> + Send) -> Res
 pub async fn run_with(
     client: Client,
     options: Options,
-    witness: Option<Arc<dyn WriteObserver>>,
+    observer: Option<Arc<dyn WriteObserver>>,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     match &options.cloud {
         CloudOptions::Kwok { types } => {
             let types = types.as_deref().map(kwok::read).transpose()?.unwrap_or_else(kwok::instance_types);
             let cloud = Kwok::new(client.clone(), Catalogue::new(types));
-            run_in(client, cloud, options, witness, stop).await
+            run_in(client, cloud, options, observer, stop).await
         }
         #[cfg(feature = "ec2")]
         CloudOptions::Aws(of_cloud) => {
             let cloud = ec2::Ec2::connect(client.clone(), ec2::Options::clone(of_cloud)).await?;
-            run_in(client, cloud, options, witness, stop).await
+            run_in(client, cloud, options, observer, stop).await
         }
         #[cfg(not(feature = "ec2"))]
         CloudOptions::Aws(_) => Err(ec2::StartError::NotBuilt.into()),
@@ -241,19 +241,19 @@ async fn observe_in<P: Provider>(
     tell: impl FnMut(&Report) + Send,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
-    let (picture, mut following) = watch::follow(&client, options.reads_services);
-    let metrics = Metrics::new(&picture, |registry| cloud.register(registry));
+    let (cluster_cache, mut following) = watch::follow(&client, options.reads_services);
+    let metrics = Metrics::new(&cluster_cache, |registry| cloud.register(registry));
     // The gate is dropped, so the fence stays closed and stops any attempted write.
     let (_, fence) = Fence::closed();
     let (qps, burst) = options.pace;
     let recorder = Recorder::new(client.clone(), Pace::new(qps, burst), "dry run");
     let edge = Edge::new(client, cloud.clone(), fence, Pace::new(qps, burst), recorder);
-    let context = LeaderContext::new(picture, cloud, edge, Settings::of(&options, false), metrics);
+    let context = LeaderContext::new(cluster_cache, cloud, edge, Settings::of(&options, false), metrics);
     tokio::select! {
         () = stop => Ok(()),
         () = dry_run::observe(context, tell) => Ok(()),
         broken = following.ended() => {
-            Err(RunError::Broken(broken.map_or_else(|| "nothing is followed".to_owned(), |it| it.to_string())))
+            Err(RunError::Broken(broken.map_or_else(|| "no watch is running".to_owned(), |it| it.to_string())))
         }
     }
 }
@@ -266,16 +266,16 @@ pub async fn run_in<P: Provider>(
     client: Client,
     cloud: P,
     options: Options,
-    witness: Option<Arc<dyn WriteObserver>>,
+    observer: Option<Arc<dyn WriteObserver>>,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let served = options.agents.as_ref().map(|of| cloud.vouches().map(|cloud| (of, cloud)).ok_or(RunError::NoAgents));
     let to_serve = served.transpose()?;
     let ((qps, burst), namespace, lease) = (options.pace, options.namespace.clone(), options.lease.clone());
     let identity = identity();
-    let (picture, mut following) = watch::follow(&client, options.reads_services);
-    let metrics = Metrics::new(&picture, |registry| cloud.register(registry));
-    let served = serve::serve((options.metrics_port, options.health_port), metrics.clone(), picture.clone())?;
+    let (cluster_cache, mut following) = watch::follow(&client, options.reads_services);
+    let metrics = Metrics::new(&cluster_cache, |registry| cloud.register(registry));
+    let served = serve::serve((options.metrics_port, options.health_port), metrics.clone(), cluster_cache.clone())?;
     tracing::info!(metrics = %served.metrics, health = %served.health, identity, "started");
     let provider = cloud.clone();
     let knowledge = agents::Knowledge {
@@ -287,10 +287,10 @@ pub async fn run_in<P: Provider>(
     // Events have a rate limit of their own, so that they do not delay writes.
     let recorder = Recorder::new(client.clone(), Pace::new(qps.div_ceil(4), burst.div_ceil(4)), &identity);
     let edge = Edge::new(client.clone(), cloud.clone(), fence.clone(), Pace::new(qps, burst), recorder);
-    let witnesses = Arc::new(Both(metrics.clone(), witness));
+    let observers = Arc::new(ChainedObserver(metrics.clone(), observer));
     let nominates = options.nominates && honours_nominations(&client).await;
     let settings = Settings::of(&options, nominates);
-    let context = LeaderContext::new(picture.clone(), cloud, edge.seen_by(witnesses), settings, metrics.clone());
+    let context = LeaderContext::new(cluster_cache.clone(), cloud, edge.seen_by(observers), settings, metrics.clone());
     let held = lease.clone().map(|name| (Api::namespaced(client.clone(), &namespace), name));
     let (counter, mut orders) = orders::counter(Arc::clone(&context), fence.clone(), held);
     let mut of_agents = None;
@@ -298,8 +298,18 @@ pub async fn run_in<P: Provider>(
         let (client, namespace) = (client.clone(), namespace.clone());
         let (refusals, boots, orders) = (metrics.refusals_of_agents(), metrics.boots(), Arc::new(counter));
         let fence = fence.clone();
-        let place =
-            agents::Place { picture, client, namespace, cloud, refusals, boots, knowledge, orders, fence, clock: now };
+        let place = agents::Place {
+            cluster_cache,
+            client,
+            namespace,
+            cloud,
+            refusals,
+            boots,
+            knowledge,
+            orders,
+            fence,
+            clock: now,
+        };
         of_agents = Some(serve::agents(of, place)?);
     }
 
@@ -344,7 +354,7 @@ pub async fn run_in<P: Provider>(
         () = stop => None,
         broken = agents_ended => Some(broken),
         broken = leading => Some(broken.to_string()),
-        broken = following.ended() => Some(broken.map_or_else(|| "nothing is followed".to_owned(), |it| it.to_string())),
+        broken = following.ended() => Some(broken.map_or_else(|| "no watch is running".to_owned(), |it| it.to_string())),
     };
     // The reconciliations in progress have been dropped: nothing more is written, and the Lease can be released.
     let _ = stopping.send(true);
@@ -353,10 +363,10 @@ pub async fn run_in<P: Provider>(
     broken.map_or(Ok(()), |why| Err(RunError::Broken(why)))
 }
 
-/// Forwards the same writes to two witnesses.
-struct Both(Metrics, Option<Arc<dyn WriteObserver>>);
+/// Forwards the same writes to two observers.
+struct ChainedObserver(Metrics, Option<Arc<dyn WriteObserver>>);
 
-impl WriteObserver for Both {
+impl WriteObserver for ChainedObserver {
     fn before<'a>(&'a self, write: &'a crate::step::Write) -> Pause<'a> {
         match &self.1 {
             Some(other) => other.before(write),
@@ -382,7 +392,7 @@ async fn honours_nominations(client: &Client) -> bool {
             version.major != "1" || minor.parse().is_ok_and(|minor: u32| minor >= NOMINATIONS_SINCE)
         }
         Err(error) => {
-            tracing::warn!(%error, "the version of the API server is not known: pods are not told of their nodes");
+            tracing::warn!(%error, "the version of the API server is not known: pods are not nominated");
             false
         }
     }

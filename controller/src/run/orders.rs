@@ -23,7 +23,7 @@ use super::context::LeaderContext;
 use super::now;
 use super::provider::{Provider, judged};
 use super::round;
-use crate::edge::{End, Fence, Held};
+use crate::edge::{End, Fence, ObservedVersions};
 use crate::fleet::{self, Counter, Decision, Ended, Kind, Order, Refusal, Termination, Ticket};
 use crate::lifecycle::{Answers, Readiness};
 use crate::step::{Step, Write};
@@ -76,7 +76,7 @@ pub(super) fn counter<P: Provider>(
 pub(super) async fn carry_out<P: Provider>(context: Arc<LeaderContext<P>>, order: Ordered) {
     let Ordered { what, until } = order;
     let is_late = Instant::now() >= until;
-    let late = || Refusal::new(Kind::NotNow, "its turn did not come in time, and nothing was done: try again");
+    let late = || Refusal::new(Kind::NotNow, "it was not processed in time, and nothing was done: try again");
     // Sending fails if the caller has disconnected, which is ignored.
     let _nobody_waits = match what {
         What::Launch(_, _, answer) if answer.is_closed() => return,
@@ -109,7 +109,7 @@ async fn launch<P: Provider>(
     // The next decision must see what was created, even if in part, and the caller needs the UIDs.
     round::seen(&context, &step, if written.is_ok() { round::SEEN } else { round::PERHAPS_SEEN }).await;
     written?;
-    let cluster = context.picture.glance();
+    let cluster = context.cluster_cache.read();
     for node in &mut decision.nodes {
         let claim = node.claim.as_ref().and_then(|name| cluster.claim(name));
         node.uid = claim.and_then(|claim| claim.metadata.uid.clone()).or(node.uid.take());
@@ -119,7 +119,7 @@ async fn launch<P: Provider>(
 
 async fn terminate<P: Provider>(context: &LeaderContext<P>, wanted: &Termination) -> Result<Ended, Refusal> {
     let fleet::Ending { ended, write: delete } = {
-        let cluster = context.picture.glance();
+        let cluster = context.cluster_cache.read();
         let claims: Vec<&NodeClaim> = cluster.claims().collect();
         fleet::terminate(&claims, P::CLASS, wanted)?
     };
@@ -132,10 +132,10 @@ async fn terminate<P: Provider>(context: &LeaderContext<P>, wanted: &Termination
 }
 
 async fn write<P: Provider>(context: &LeaderContext<P>, step: &Step) -> Result<(), Refusal> {
-    let again = "the same request again does what is missing, and nothing twice";
-    match context.edge.carry_out(step, &mut Held::default(), &mut Answers::default()).await {
+    let again = "repeating the request does what is missing, and nothing twice";
+    match context.edge.carry_out(step, &mut ObservedVersions::default(), &mut Answers::default()).await {
         End::Done => Ok(()),
-        End::Fenced => Err(Refusal::new(Kind::NotNow, format!("this replica does not lead any more: {again}"))),
+        End::Fenced => Err(Refusal::new(Kind::NotNow, format!("this replica is no longer the leader: {again}"))),
         End::Failed(why) => {
             tracing::warn!(why, "an order was not carried out as a whole");
             Err(Refusal::new(Kind::NotNow, format!("not all was written ({why}): {again}")))
@@ -158,7 +158,7 @@ fn decide<P: Provider>(
 
 /// Returns the readiness of a pool's class. For a missing pool the value is irrelevant.
 fn class_of<P: Provider>(context: &LeaderContext<P>, pool: &str) -> Readiness {
-    let cluster = context.picture.glance();
+    let cluster = context.cluster_cache.read();
     let Some(pool) = cluster.pool(pool) else { return Readiness::Missing };
     let reference = &pool.spec.template.spec.node_class_ref;
     judged(&context.provider, cluster.class(reference), reference).readiness
@@ -202,10 +202,10 @@ impl<P: Provider> Orders<P> {
             biased;
             answered = timeout(TURN + WORK, answered) => match answered {
                 Ok(Ok(answer)) => answer,
-                Ok(Err(_)) => unknown("this replica leads no more"),
+                Ok(Err(_)) => unknown("this replica is no longer the leader"),
                 Err(_) => unknown("it takes too long"),
             },
-            () = fence.closes() => unknown("this replica leads no more"),
+            () = fence.closes() => unknown("this replica is no longer the leader"),
         }
     }
 
@@ -221,7 +221,8 @@ impl<P: Provider> Orders<P> {
                 format!("this replica does not lead, and nothing was done: `{holder}` does\n\nhint: ask that one")
             }
             None => {
-                "this replica does not lead, and nothing was done: nobody does just now\n\nhint: try again".to_owned()
+                "this replica does not lead, and nothing was done: there is no leader at the moment\n\nhint: try again"
+                    .to_owned()
             }
         };
         Refusal::new(Kind::NotNow, message)

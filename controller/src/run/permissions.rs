@@ -45,7 +45,7 @@ pub(super) async fn check(
                 _ => missing.push((one, name.into_iter().collect())),
             },
             // If the review itself fails, other errors are more informative.
-            Err(error) => return tracing::warn!(%error, "permissions were not looked at"),
+            Err(error) => return tracing::warn!(%error, "permissions could not be checked"),
         }
     }
     for (one, names) in &missing {
@@ -54,5 +54,5 @@ pub(super) async fn check(
         let (namespace, name) = (one.namespace(&namespace).unwrap_or_default(), names.join(","));
         tracing::warn!(verb, resource, group, namespace, name, "a permission is missing");
     }
-    tracing::info!(needed = needed.len(), missing = missing.len(), "permissions looked at");
+    tracing::info!(needed = needed.len(), missing = missing.len(), "permissions checked");
 }

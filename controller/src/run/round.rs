@@ -14,13 +14,13 @@ use super::context::LeaderContext;
 use super::gates::Gate;
 use super::now;
 use super::provider::{Provider, judged};
-use crate::edge::{End, Held};
+use crate::edge::{End, ObservedVersions};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, has_label, is_true};
 use crate::manifest::Manifests;
 use crate::node::Node;
 use crate::provision::{
-    self, Claimed, Outcome, PendingPod, PlacementView, Plan, Position, RecordedBindings, Round, Stop,
+    self, ClaimAndNode, Outcome, PendingPod, PlacementView, Plan, Position, RecordedBindings, Round, Stop,
 };
 use crate::snapshot::{self, Snapshot};
 use crate::state::{Cluster, Moment};
@@ -41,7 +41,7 @@ struct ClusterSnapshot {
     claims: Vec<(NodeClaim, Option<Node>)>,
     pending_pods: BTreeMap<Arc<str>, Arc<PendingPod>>,
     nodes: Vec<String>,
-    homes: RecordedBindings,
+    bindings: RecordedBindings,
 }
 
 /// The remaining input of a round.
@@ -63,12 +63,12 @@ pub(super) async fn provision<P: Provider>(context: Arc<LeaderContext<P>>) -> St
         let provision::Figures { pods, claims, unplaced, waiting, hourly_price, .. } = figures;
         tracing::info!(pods, claims, unplaced, waiting, hourly_price, "decided about pods");
     }
-    context.memory().plan.succeed(plan);
+    context.leader_state().plan.succeed(plan);
     let again = step.again;
     let (created, told): (Vec<Write>, Vec<Write>) =
         step.writes.into_iter().partition(|write| matches!(write, Write::CreateClaim(_)));
     let created = Step::act(created);
-    let end = context.edge.carry_out(&created, &mut Held::default(), &mut Answers::default()).await;
+    let end = context.edge.carry_out(&created, &mut ObservedVersions::default(), &mut Answers::default()).await;
     if let End::Failed(why) = &end {
         tracing::warn!(why, "not all NodeClaims were created");
     }
@@ -91,30 +91,30 @@ pub(super) async fn consider<P: Provider>(context: Arc<LeaderContext<P>>) -> Opt
         Ok(Err(why)) => why,
         Err(error) => error.to_string(),
     };
-    tracing::error!(why, "no decision about pods");
+    tracing::error!(why, "the provisioning round failed");
     None
 }
 
 /// Computes the nominations to write, unless some are being written, and updates the holds on nodes.
 pub(super) fn nominate<P: Provider>(context: &LeaderContext<P>, is_telling: bool) -> Step {
     let now = now();
-    let cluster = context.picture.glance();
+    let cluster = context.cluster_cache.read();
     let moment = cluster.moment();
-    let scene = moment.scene();
-    let mut memory = context.memory();
-    let step = if is_telling { Step::rest() } else { memory.plan.nominate(&scene, now) };
-    let plan = &memory.plan;
-    let late = plan.late(&scene);
-    let closed = scene.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
+    let view = moment.view();
+    let mut leader_state = context.leader_state();
+    let step = if is_telling { Step::rest() } else { leader_state.plan.nominate(&view, now) };
+    let plan = &leader_state.plan;
+    let late = plan.late(&view);
+    let closed = view.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
     let gates = closed.filter_map(|claimed| {
         let node = claimed.node?.metadata.uid.clone()?;
-        let turn = plan.first_in_queue(claimed.name(), &scene, cluster.queue()).unwrap_or(Position::LAST);
+        let turn = plan.first_in_queue(claimed.name(), &view, cluster.queue()).unwrap_or(Position::LAST);
         let is_open = claimed.node.is_some_and(|node| has_label(node, labels::REGISTERED));
-        Some((claimed.name().to_owned(), Gate { node, hold: plan.hold(claimed, &scene, &late, now), turn, is_open }))
+        Some((claimed.name().to_owned(), Gate { node, hold: plan.hold(claimed, &view, &late, now), turn, is_open }))
     });
     let gates = gates.collect();
-    memory.gates.succeed(gates, now);
-    let over = memory.gates.over();
+    leader_state.gates.succeed(gates, now);
+    let over = leader_state.gates.over();
     step.or_sooner(over)
 }
 
@@ -132,18 +132,18 @@ pub(super) fn with<P: Provider, T>(
     decide: impl FnOnce(&Round<'_>) -> T,
 ) -> Result<T, String> {
     let (moment, supply, plan) = {
-        let cluster = context.picture.glance();
-        let plan = context.memory().plan.clone();
+        let cluster = context.cluster_cache.read();
+        let plan = context.leader_state().plan.clone();
         (ClusterSnapshot::of(&cluster, &plan), Supply::of(context, &cluster, now), plan)
     };
     let Supply { manifests, pools, pause, stops } = supply;
     let snapshot = assemble(context, manifests, now)?;
     let pools: BTreeMap<&str, &NodePool> =
         pools.iter().filter_map(|pool| Some((pool.metadata.name.as_deref()?, pool))).collect();
-    Ok(moment.scene(|scene| {
+    Ok(moment.view(|view| {
         decide(&Round {
             problem: &snapshot.problem,
-            scene: *scene,
+            view: *view,
             pools: &pools,
             pause,
             stops: &stops,
@@ -161,7 +161,7 @@ pub(super) fn assemble<P: Provider>(
     manifests: Manifests,
     now: Timestamp,
 ) -> Result<Snapshot, String> {
-    let refused = context.memory().refusals.current(now);
+    let refused = context.leader_state().refusals.current(now);
     let types = |class: Option<&crate::manifest::NodeClass>| {
         let mut types = context.provider.types(class);
         types.refuse(&refused);
@@ -181,7 +181,7 @@ pub(super) async fn seen<P: Provider>(context: &LeaderContext<P>, step: &Step, m
     let until = Instant::now() + most;
     while Instant::now() < until {
         let all = {
-            let cluster = context.picture.glance();
+            let cluster = context.cluster_cache.read();
             created.iter().all(|name| cluster.claim(name).is_some())
         };
         if all {
@@ -191,24 +191,29 @@ pub(super) async fn seen<P: Provider>(context: &LeaderContext<P>, step: &Step, m
     }
 }
 
-// === impl Still ===
+// === impl ClusterSnapshot ===
 
 impl ClusterSnapshot {
     fn of(cluster: &Cluster, plan: &Plan) -> Self {
         let Moment { claims, pending_pods, nodes, .. } = cluster.moment();
         Self {
-            claims: claims.iter().map(|Claimed { claim, node }| ((*claim).clone(), node.cloned())).collect(),
+            claims: claims.iter().map(|ClaimAndNode { claim, node }| ((*claim).clone(), node.cloned())).collect(),
             pending_pods: pending_pods.into_owned(),
             nodes: nodes.into_iter().map(str::to_owned).collect(),
-            homes: plan.homes(cluster),
+            bindings: plan.bindings(cluster),
         }
     }
 
-    fn scene<T>(&self, look: impl FnOnce(&PlacementView<'_>) -> T) -> T {
-        let claims: Vec<Claimed<'_>> =
-            self.claims.iter().map(|(claim, node)| Claimed { claim, node: node.as_ref() }).collect();
+    fn view<T>(&self, look: impl FnOnce(&PlacementView<'_>) -> T) -> T {
+        let claims: Vec<ClaimAndNode<'_>> =
+            self.claims.iter().map(|(claim, node)| ClaimAndNode { claim, node: node.as_ref() }).collect();
         let nodes: BTreeSet<&str> = self.nodes.iter().map(String::as_str).collect();
-        look(&PlacementView { claims: &claims, pending_pods: &self.pending_pods, nodes: &nodes, homes: &self.homes })
+        look(&PlacementView {
+            claims: &claims,
+            pending_pods: &self.pending_pods,
+            nodes: &nodes,
+            bindings: &self.bindings,
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use super::RunError;
 use super::metrics::Metrics;
 use crate::agents::{self, Port};
-use crate::watch::Picture;
+use crate::watch::ClusterCache;
 
 /// Listen backlog, as far as the kernel allows. After a restart all agents connect at the same time, and a refused
 /// agent retries only after seconds.
@@ -27,13 +27,13 @@ pub(super) struct Served {
 }
 
 /// Starts serving metrics and health on the given ports; 0 selects any free one.
-pub(super) fn serve(ports: (u16, u16), metrics: Metrics, picture: Picture) -> Result<Served, RunError> {
+pub(super) fn serve(ports: (u16, u16), metrics: Metrics, cluster_cache: ClusterCache) -> Result<Served, RunError> {
     let told = move || {
         let text = metrics.text();
         async move { ([FORMAT], text) }
     };
     let ready = move || {
-        let is_synced = picture.is_synced();
+        let is_synced = cluster_cache.is_synced();
         async move { if is_synced { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "still listing") } }
     };
     let metrics = Router::new().route("/metrics", get(told));

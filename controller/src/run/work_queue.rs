@@ -50,7 +50,7 @@ pub(super) enum Verdict {
     Failed,
 }
 
-// === impl Agenda ===
+// === impl WorkQueue ===
 
 impl<K> Default for WorkQueue<K> {
     fn default() -> Self {

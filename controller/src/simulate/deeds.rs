@@ -62,17 +62,17 @@ impl Simulation<'_> {
                 Edit::Changed => {}
                 // Scaling to the current size is not recorded.
                 Edit::Same => return Ok(()),
-                Edit::Missing => what = format!("{reference} cannot be scaled: there is none"),
+                Edit::Missing => what = format!("{reference} cannot be scaled: it does not exist"),
             },
             Deed::Apply(object) => self.author.apply(api, object, now)?,
             Deed::Patch(reference, set) => {
                 if edit(api, &reference, &mut |data| json_patch::merge(data, &set))? == Edit::Missing {
-                    what = format!("{reference} cannot be changed: there is none");
+                    what = format!("{reference} cannot be changed: it does not exist");
                 }
             }
             Deed::Delete(reference) => {
                 if !delete(api, &reference, now) {
-                    what = format!("{reference} cannot be deleted: there is none");
+                    what = format!("{reference} cannot be deleted: it does not exist");
                 }
             }
             Deed::DeleteAll => delete_all(api, now),
@@ -88,7 +88,7 @@ impl Simulation<'_> {
             Deed::Interrupt(meant, count) => {
                 let told = self.world.interrupt(&meant, count);
                 if told == 0 {
-                    what = format!("{what}: there is none");
+                    what = format!("{what}: it does not exist");
                 }
             }
             Deed::Stop(writes, away) => {
@@ -188,7 +188,7 @@ fn edit_as<T: Kept + DeserializeOwned>(
     path: &Path,
     change: &mut dyn FnMut(&mut Value),
 ) -> Result<Edit, serde_json::Error> {
-    let Some(there) = T::shelf(api, kind).and_then(|shelf| shelf.get(path)) else { return Ok(Edit::Missing) };
+    let Some(there) = T::store(api, kind).and_then(|store| store.get(path)) else { return Ok(Edit::Missing) };
     let before = serde_json::to_value(there)?;
     let mut data = before.clone();
     change(&mut data);
@@ -278,7 +278,7 @@ fn delete_key(api: &mut Api, Key { kind, path }: &Key, now: Timestamp) -> Result
 fn delete_all(api: &mut Api, now: Timestamp) {
     let mut all: Vec<Key> = Vec::new();
     for kind in emptied() {
-        let paths = api.others.get(kind).into_iter().flat_map(|shelf| shelf.iter().map(|(path, _)| path));
+        let paths = api.others.get(kind).into_iter().flat_map(|store| store.iter().map(|(path, _)| path));
         all.extend(paths.map(|path| Key { kind: Kind::named(kind), path: path.clone() }));
     }
     all.extend(api.budgets.iter().map(|(path, _)| Key { kind: Kind::Budget, path: path.clone() }));

@@ -145,7 +145,11 @@ pub(crate) fn check(object: &Value) -> Decoded<()> {
         let text = object.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default();
         // Minimal rules for a path segment in Kubernetes.
         if text.contains(['/', '%']) || matches!(text, "." | "..") {
-            return Err(fault(&format!("metadata.{key}"), "is no name that the API takes", "leave out `/` and `%`"));
+            return Err(fault(
+                &format!("metadata.{key}"),
+                "is not a name that the API accepts",
+                "leave out `/` and `%`",
+            ));
         }
     }
     typed::<ObjectMeta>(object, kind, "metadata")?;
@@ -198,12 +202,12 @@ fn schedule(object: &Value) -> Decoded<()> {
     const HINT: &str =
         "write five fields, such as `*/15 * * * *`, or one of `@hourly`, `@daily`, `@weekly`, `@monthly`";
     let Some(text) = object.pointer("/spec/schedule").and_then(Value::as_str) else {
-        return Err(fault(AT, "is missing, or is no text", HINT));
+        return Err(fault(AT, "is missing or not text", HINT));
     };
     // croner accepts a sixth field for seconds, which Kubernetes rejects.
     let is_plain = text.starts_with('@') || text.split_whitespace().count() == 5;
     match text.parse::<croner::Cron>() {
         Ok(_) if is_plain => Ok(()),
-        _ => Err(fault(AT, format!("is no schedule: `{}`", shorten(text)), HINT)),
+        _ => Err(fault(AT, format!("is not a schedule: `{}`", shorten(text)), HINT)),
     }
 }

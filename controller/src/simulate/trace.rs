@@ -30,7 +30,7 @@ pub enum Event {
         pods: usize,
     },
     /// The controller created a NodeClaim.
-    Claimed {
+    ClaimAndNode {
         /// Name of the NodeClaim.
         claim: String,
         /// Its NodePool.

@@ -10,8 +10,8 @@ use muster_api::annotations::{
 use muster_api::nodepool::{self, BudgetNodes, ConsolidationPolicy, DisruptionReason};
 use muster_api::{Lifetime, Span, hash};
 use muster_scheduling::disrupt::{
-    Cause, Consolidation, DisruptionInput, Drift, Hold, Interruption, Member, NodeBudget, NodePod, PodBudget, Policy,
-    Schedule, Share, Window,
+    BudgetLimit, Cause, Consolidation, DisruptionBlocker, DisruptionInput, Drift, Interruption, ManagedNode,
+    NodeBudget, NodePod, PodBudget, Policy, Schedule, Window,
 };
 use muster_scheduling::labels::{INSTANCE_TYPE, NODE_POOL};
 use muster_scheduling::model::{Labels, Problem, Requirements, Resource};
@@ -41,7 +41,7 @@ const NOTICES: [&str; 2] =
 #[derive(Debug, Clone, Default)]
 pub struct ManagedNodes {
     /// Members of pools, by node index of the problem.
-    pub members: Vec<Option<Member>>,
+    pub nodes: Vec<Option<ManagedNode>>,
     /// Disruption policies, by pool index of the problem.
     pub policies: Vec<Policy>,
     /// PodDisruptionBudgets.
@@ -50,14 +50,14 @@ pub struct ManagedNodes {
 
 impl ManagedNodes {
     /// Combines it with its problem to the input of disruption decisions.
-    pub fn estate(&self, problem: &Problem) -> DisruptionInput {
+    pub fn disruption_input(&self, problem: &Problem) -> DisruptionInput {
         self.clone().into_disruption_input(problem.clone())
     }
 
     /// Combines it with its problem without copying them.
     pub fn into_disruption_input(self, problem: Problem) -> DisruptionInput {
-        let Self { members, policies, pod_budgets } = self;
-        DisruptionInput { problem, members, policies, pod_budgets }
+        let Self { nodes, policies, pod_budgets } = self;
+        DisruptionInput { problem, managed_nodes: nodes, policies, pod_budgets }
     }
 }
 
@@ -111,16 +111,19 @@ impl<'m> Guards<'m> {
         }
     }
 
-    fn hold(&mut self, pod: &Pod, started: Option<Timestamp>) -> Option<Hold> {
+    fn hold(&mut self, pod: &Pod, started: Option<Timestamp>) -> Option<DisruptionBlocker> {
         let text = pod.annotations.get(DO_NOT_DISRUPT)?;
         match &**text {
-            "true" => Some(Hold::Always),
+            "true" => Some(DisruptionBlocker::Always),
             "false" => None,
             text => match text.parse::<Span>() {
                 Ok(Span(span)) => {
                     let end = started.zip(SignedDuration::try_from(span).ok());
                     // Before the pod has started, its period has not begun.
-                    Some(end.and_then(|(start, span)| start.checked_add(span).ok()).map_or(Hold::Always, Hold::Until))
+                    Some(
+                        end.and_then(|(start, span)| start.checked_add(span).ok())
+                            .map_or(DisruptionBlocker::Always, DisruptionBlocker::Until),
+                    )
                 }
                 Err(error) => {
                     let path = &pod.path;
@@ -151,11 +154,11 @@ pub(super) fn managed_nodes(
     let hashes: FxHashMap<&str, PoolHash> =
         manifests.node_pools.iter().filter_map(|pool| Some((&*pool.meta.name, PoolHash::of(pool)?))).collect();
     let pairs = Pairs::new(manifests);
-    let mut members: Vec<Option<Member>> = Vec::with_capacity(problem.nodes.len());
+    let mut managed_nodes: Vec<Option<ManagedNode>> = Vec::with_capacity(problem.nodes.len());
     for (number, (node, claim)) in manifests.nodes.iter().zip(&pairs.claim_of_node).enumerate() {
         let pods = bound.remove(&node.meta.name).unwrap_or_default();
         let Some(claim) = claim else {
-            members.push(None);
+            managed_nodes.push(None);
             continue;
         };
         let name = claim.meta.labels.get(NODE_POOL).or_else(|| node.meta.labels.get(NODE_POOL));
@@ -169,7 +172,7 @@ pub(super) fn managed_nodes(
         let hash = about.and_then(|(_, manifest)| hashes.get(&*manifest.meta.name));
         let said = drift(claim).filter(|said| about.is_none() || !can_be_told(manifests, claim, hash, said));
         let drifted = found.map(|found| Drift { since: since_said(claim, &found), ..found }).or(said);
-        members.push(Some(Member {
+        managed_nodes.push(Some(ManagedNode {
             pool_name,
             pool,
             ready: condition(&node.conditions, "Ready").is_none_or(|ready| &*ready.status == "True"),
@@ -193,10 +196,10 @@ pub(super) fn managed_nodes(
         }));
     }
     // Claims whose Nodes do not exist yet.
-    members.resize(problem.nodes.len(), None);
+    managed_nodes.resize(problem.nodes.len(), None);
     let policy = |pool: &str| manifest_of.get(pool).map(|manifest| policy(manifest, warnings)).unwrap_or_default();
     let policies = problem.pools.iter().map(|pool| &*pool.name).map(policy).collect();
-    ManagedNodes { members, policies, pod_budgets: guards.budgets }
+    ManagedNodes { nodes: managed_nodes, policies, pod_budgets: guards.budgets }
 }
 
 /// Returns the share of the node that the pods and daemons it was launched for request.
@@ -382,9 +385,9 @@ fn policy(pool: &NodePool, warnings: &mut Vec<String>) -> Policy {
 
 fn node_budget(pool: &str, budget: &nodepool::Budget, warnings: &mut Vec<String>) -> NodeBudget {
     let nodes = match budget.parsed_nodes() {
-        Some(BudgetNodes::Count(count)) => Share::Count(count),
-        Some(BudgetNodes::Percent(percent)) => Share::Percent(u64::from(percent)),
-        None => Share::Count(0),
+        Some(BudgetNodes::Count(count)) => BudgetLimit::Count(count),
+        Some(BudgetNodes::Percent(percent)) => BudgetLimit::Percent(u64::from(percent)),
+        None => BudgetLimit::Count(0),
     };
     let window = match (&budget.schedule, budget.duration) {
         _ if budget.parsed_nodes().is_none() => {

@@ -12,7 +12,7 @@ use crate::manifest::{PodTemplate, TellingImage};
 /// Remark on a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Remark {
-    /// Stable name: `MissingRequests`, `WindowsImage`, `ImageArchitecture`, `SpreadSelector`.
+    /// Stable name: `MissingRequests`, `TinyMemory`, `WindowsImage`, `ImageArchitecture`, `SpreadSelector`.
     pub reason: &'static str,
     /// Problem, in one line.
     pub message: String,
@@ -23,12 +23,15 @@ pub struct Remark {
 /// The remarks on the pending pods of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remarks {
-    /// Remarks on images, by pending pod.
-    on_images: BTreeMap<usize, Vec<Remark>>,
+    /// Remarks on images and on amounts of memory, by pending pod: those that are printed before planning.
+    printed: BTreeMap<usize, Vec<Remark>>,
 }
 
 /// Maximum number of remarks that are printed before planning.
 const TOLD: usize = 10;
+
+/// Request of memory in bytes below which a wrong suffix is likely.
+const LEAST_MEMORY: i64 = 64 << 10;
 
 impl Remarks {
     /// Creates the remarks on pending pods and their templates.
@@ -41,20 +44,26 @@ impl Remarks {
             remarks.dedup();
             (!remarks.is_empty()).then_some((*pod, remarks))
         });
-        Self { on_images: on_images.collect() }
+        let mut printed: BTreeMap<usize, Vec<Remark>> = on_images.collect();
+        for pod in 0..problem.pods.len() {
+            if let Some(remark) = on_memory(problem.spec_of(pod)) {
+                printed.entry(pod).or_default().push(remark);
+            }
+        }
+        Self { printed }
     }
 
     /// Returns all remarks on a pending pod.
     pub fn on(&self, problem: &Problem, pod: usize) -> Vec<Remark> {
-        let own = self.on_images.get(&pod).into_iter().flatten().cloned();
+        let own = self.printed.get(&pod).into_iter().flatten().cloned();
         let spec = problem.spec_of(pod);
         own.chain(on_requests(spec)).chain(on_spreads(spec)).collect()
     }
 
-    /// Returns one warning for each remark on images, with the affected pods.
+    /// Returns one warning for each remark that is printed, with the affected pods.
     pub(super) fn warnings(&self, problem: &Problem) -> Vec<String> {
         let mut pods_by_remark: BTreeMap<&Remark, Vec<usize>> = BTreeMap::new();
-        for (pod, remarks) in &self.on_images {
+        for (pod, remarks) in &self.printed {
             remarks.iter().for_each(|remark| pods_by_remark.entry(remark).or_default().push(*pod));
         }
         let mut found: Vec<(&Remark, Vec<usize>)> = pods_by_remark.into_iter().collect();
@@ -66,7 +75,7 @@ impl Remarks {
         };
         let mut lines: Vec<String> = found.iter().take(TOLD).map(line).collect();
         if found.len() > TOLD {
-            lines.push(format!("{} more warnings about images", found.len() - TOLD));
+            lines.push(format!("{} more warnings about pods", found.len() - TOLD));
         }
         lines
     }
@@ -87,6 +96,16 @@ fn on_requests(spec: &PodSpec) -> Option<Remark> {
         hint:
             "set resources.requests of its containers to what they use: what is not requested is not counted on a node"
                 .to_owned(),
+    })
+}
+
+/// Less memory than any process needs was probably meant with another suffix: `512m` is half a byte.
+fn on_memory(spec: &PodSpec) -> Option<Remark> {
+    let bytes = spec.requests.get(&Resource::Memory);
+    (bytes > 0 && bytes < LEAST_MEMORY).then(|| Remark {
+        reason: "TinyMemory",
+        message: format!("the pod requests {bytes} {} of memory", if bytes == 1 { "byte" } else { "bytes" }),
+        hint: "write memory with `Mi` or `Gi`, such as `512Mi`: the suffix `m` means thousandths of a byte".to_owned(),
     })
 }
 

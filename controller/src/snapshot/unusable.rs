@@ -52,12 +52,12 @@ pub(super) fn claim_goes(path: &str) -> Unusable {
 }
 
 pub(super) fn lost(path: &str) -> Unusable {
-    let fix = "its volume was deleted: restore it from a snapshot, or delete the claim and create it anew";
+    let fix = "its volume was deleted: restore it from a snapshot, or delete the claim and create it again";
     unusable(format!("persistent volume claim `{path}` has lost its volume"), fix)
 }
 
 pub(super) fn no_volume(path: &str, volume: &str) -> Unusable {
-    let fix = "if the volume is gone, delete the claim and create it anew; if it is there, add it to the input (`kubectl get pv -o json`)";
+    let fix = "if the volume is gone, delete the claim and create it again; if it is there, add it to the input (`kubectl get pv -o json`)";
     unusable(format!("persistent volume claim `{path}` is bound to volume `{volume}`, which is not in the input"), fix)
 }
 
@@ -101,7 +101,7 @@ pub(super) fn no_default_class(path: &str) -> Unusable {
 pub(super) fn no_class<'k>(path: &str, class: &str, known: impl Iterator<Item = &'k Arc<str>>) -> Unusable {
     let fix = match nearest_of(known.map(|name| &**name), class) {
         Some(other) => {
-            format!("did you mean `{other}`? a claim's class cannot be changed: delete the claim and create it anew")
+            format!("did you mean `{other}`? a claim's class cannot be changed: delete the claim and create it again")
         }
         None => "create the storage class, or add it to the input (`kubectl get storageclasses -o json`)".to_owned(),
     };
@@ -112,7 +112,7 @@ pub(super) fn immediate(path: &str, class: &str) -> Unusable {
     let why = format!(
         "persistent volume claim `{path}` is not bound, and storage class `{class}` binds immediately, not to the pod's node"
     );
-    let fix = "wait until the claim is bound, and see `kubectl describe pvc` if it never is; with volumeBindingMode: WaitForFirstConsumer the volume is made where the pod goes";
+    let fix = "wait until the claim is bound, and see `kubectl describe pvc` if it never is; with volumeBindingMode: WaitForFirstConsumer the volume is created where the pod is scheduled";
     unusable(why, fix)
 }
 

@@ -35,7 +35,7 @@ pub struct Surroundings<'c> {
 
 /// Inputs about a NodeClaim that the cluster state does not contain.
 #[derive(Debug, Clone)]
-pub struct Held<'a> {
+pub struct ClaimInputs<'a> {
     /// Its NodeClass, as judged by the cloud provider.
     pub class: &'a Class,
     /// Cluster-wide pause ([`Cluster::pause`]).
@@ -111,8 +111,8 @@ impl Surroundings<'_> {
 
     /// Returns the input of the lifecycle stages.
     #[must_use]
-    pub fn seen<'a>(&'a self, held: Held<'a>) -> Seen<'a> {
-        let Held { class, pause, registration_hold, expected, alternatives, listing, answers } = held;
+    pub fn seen<'a>(&'a self, held: ClaimInputs<'a>) -> Seen<'a> {
+        let ClaimInputs { class, pause, registration_hold, expected, alternatives, listing, answers } = held;
         // Only the cloud knows the host name of the instance, under which its Node registers by default.
         let host_name = answers.instance.as_ref().and_then(|answer| answer.as_ref().ok()?.host_name.clone());
         let namesake = host_name.and_then(|name| self.cluster.node(&name));

@@ -34,7 +34,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub use around::{Held, Surroundings};
+pub use around::{ClaimInputs, Surroundings};
 pub use changed::{Changed, Kinds};
 pub use class::LiveClass;
 pub use cluster::Cluster;

@@ -9,19 +9,19 @@ use muster_api::{NodeClaim, labels};
 use super::cluster::Cluster;
 use crate::lifecycle::has_label;
 use crate::manifest::Manifests;
-use crate::provision::{Claimed, PendingPod, PlacementView, PodBindings};
+use crate::provision::{ClaimAndNode, PendingPod, PlacementView, PodBindings};
 
 /// NodeClaims, Nodes, and pods that need a node, as input of provisioning.
 #[derive(Debug)]
 pub struct Moment<'c> {
     /// All NodeClaims with their Nodes, by name.
-    pub claims: Vec<Claimed<'c>>,
+    pub claims: Vec<ClaimAndNode<'c>>,
     /// Pods without a node, and pods on nodes that are being removed, by path.
     pub pending_pods: Cow<'c, BTreeMap<Arc<str>, Arc<PendingPod>>>,
     /// Names of all Nodes.
     pub nodes: BTreeSet<&'c str>,
     /// Nodes to which pods are bound.
-    homes: &'c Cluster,
+    bindings: &'c Cluster,
 }
 
 // === impl Moment ===
@@ -29,15 +29,20 @@ pub struct Moment<'c> {
 impl Moment<'_> {
     /// Returns the data as input of the provisioning stages.
     #[must_use]
-    pub fn scene(&self) -> PlacementView<'_> {
-        PlacementView { claims: &self.claims, pending_pods: &self.pending_pods, nodes: &self.nodes, homes: self.homes }
+    pub fn view(&self) -> PlacementView<'_> {
+        PlacementView {
+            claims: &self.claims,
+            pending_pods: &self.pending_pods,
+            nodes: &self.nodes,
+            bindings: self.bindings,
+        }
     }
 }
 
 // === impl Cluster ===
 
 impl PodBindings for Cluster {
-    fn home(&self, path: &str, uid: &str) -> Option<&str> {
+    fn node_of(&self, path: &str, uid: &str) -> Option<&str> {
         self.pod(path).filter(|pod| *pod.uid == *uid)?.pod.node.as_deref()
     }
 }
@@ -45,15 +50,15 @@ impl PodBindings for Cluster {
 impl Cluster {
     /// Returns a NodeClaim with its Node.
     #[must_use]
-    pub fn claimed<'c>(&'c self, claim: &'c NodeClaim) -> Claimed<'c> {
+    pub fn claimed<'c>(&'c self, claim: &'c NodeClaim) -> ClaimAndNode<'c> {
         let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-        Claimed { claim, node: id.and_then(|id| self.nodes_of(id).next()) }
+        ClaimAndNode { claim, node: id.and_then(|id| self.nodes_of(id).next()) }
     }
 
     /// Returns the input of a provisioning round, apart from the problem.
     #[must_use]
     pub fn moment(&self) -> Moment<'_> {
-        let claims: Vec<Claimed<'_>> = self.claims().map(|claim| self.claimed(claim)).collect();
+        let claims: Vec<ClaimAndNode<'_>> = self.claims().map(|claim| self.claimed(claim)).collect();
         let ending = claims.iter().filter(|claimed| claimed.is_leaving() || claimed.is_marked());
         let ending = ending.filter_map(|claimed| Some((claimed.node?.metadata.name.as_deref()?, claimed.is_leaving())));
         let ending = ending.flat_map(|(node, is_leaving)| self.pods_on(node).map(move |pod| (pod, is_leaving)));
@@ -67,7 +72,7 @@ impl Cluster {
             pending_pods.to_mut().insert(path, pending_pod);
         }
         let nodes = self.nodes().filter_map(|node| node.metadata.name.as_deref()).collect();
-        Moment { claims, pending_pods, nodes, homes: self }
+        Moment { claims, pending_pods, nodes, bindings: self }
     }
 
     /// Returns all objects, but without nominations that cannot succeed: kube-scheduler has marked the pod

@@ -48,6 +48,6 @@ mod tests {
         assert_eq!(see(&mut cluster, leaving), ["x"]);
         assert!(cluster.remove(Kind::Pod, "n/a").moved.is_empty(), "it was known to leave");
         assert_eq!(see(&mut cluster, bound), ["x"]);
-        assert_eq!(cluster.remove(Kind::Pod, "n/a").moved.len(), 1, "it is gone without a word");
+        assert_eq!(cluster.remove(Kind::Pod, "n/a").moved.len(), 1, "it is gone silently");
     }
 }

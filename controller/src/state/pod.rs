@@ -9,7 +9,7 @@ use muster_api::taints;
 use muster_scheduling::model::{Effect, Labels};
 
 use super::read::in_words;
-use crate::lifecycle::{Hold, Resident};
+use crate::lifecycle::{DisruptionBlocker, Resident};
 use crate::manifest::{self, Field, Object, Pod, PodTemplate, Tree, Unknown, Volume};
 use crate::provision::{PendingPod, set_named};
 use crate::step::Subject;
@@ -143,7 +143,7 @@ impl LivePod {
             is_mirror: self.is_mirror,
             is_terminal: self.pod.terminal,
             tolerates_disruption: template.tolerations.iter().any(tolerates),
-            hold: hold.map_or(Hold::None, |text| Hold::read(text, started)),
+            hold: hold.map_or(DisruptionBlocker::None, |text| DisruptionBlocker::read(text, started)),
             deleted_at: self.deleted_at,
             grace: Duration::from_secs(self.grace.into()),
             volumes,

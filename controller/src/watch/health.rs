@@ -27,7 +27,7 @@ pub enum WatchState {
     Listing,
     /// Its objects are watched.
     Following,
-    /// The cluster does not have the kind. Objects seen earlier stay in the picture: deleting a CRD deletes its objects
+    /// The cluster does not have the kind. Objects seen earlier stay in the cache: deleting a CRD deletes its objects
     /// first, and the watch reports that.
     Unknown,
 }

@@ -32,7 +32,7 @@ pub async fn read_records(context: Option<&str>, namespace: Option<&str>) -> Res
             Some(namespace) => {
                 format!("remove those in namespace `{namespace}` that are not called `muster-verdict-…`")
             }
-            None => "say with `--namespace` where the controller runs".to_owned(),
+            None => "give the namespace of the controller with `--namespace`".to_owned(),
         };
         let reason =
             format!("more than {MOST} `configmaps` have the label `{label}`, and the controller keeps {SLOTS}");
@@ -46,7 +46,7 @@ fn failed(error: &kube::Error, namespace: Option<&str>) -> ClusterError {
         kube::Error::Api(status) if status.code == 403 => {
             let hint = match namespace {
                 Some(namespace) => format!("grant the user `list` on `configmaps` in namespace `{namespace}`"),
-                None => "say with `--namespace` where the controller runs: `list` on `configmaps` is needed there only"
+                None => "give the namespace of the controller with `--namespace`: `list` on `configmaps` is needed there only"
                     .to_owned(),
             };
             (status.message.clone(), hint)

@@ -22,10 +22,10 @@ use serde_json::value::RawValue;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::cluster_cache::ClusterCache;
 use super::error::root_cause;
 use super::health::WatchState;
 use super::kinds::{RESOURCE_SLICES, RESOURCES, Resource, SERVICES};
-use super::picture::Picture;
 use crate::state::{Changed, Cluster, Kind};
 
 /// Page size: the number of objects that `kubectl` requests.
@@ -52,7 +52,7 @@ const UNKNOWN: Duration = Duration::from_secs(15);
 /// unavailable for a minute.
 const WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
 
-/// Watch tasks that keep a picture current, one per kind. Dropping it ends them.
+/// Watch tasks that keep the cluster cache current, one per kind. Dropping it ends them.
 #[derive(Debug)]
 pub struct Following {
     tasks: JoinSet<()>,
@@ -61,15 +61,15 @@ pub struct Following {
 /// Watches all kinds that decisions about pods and nodes depend on, and Services if `services` is set (for the default
 /// topology spread of a scheduler configuration). `client` must not have a read timeout ([`super::connect_to_follow`]).
 #[must_use]
-pub fn follow(client: &Client, services: bool) -> (Picture, Following) {
+pub fn follow(client: &Client, services: bool) -> (ClusterCache, Following) {
     let resources = RESOURCES.iter().chain([&RESOURCE_SLICES]).chain(services.then_some(&SERVICES));
-    let picture = Picture::new(resources.clone().map(|resource| resource.kind));
+    let cluster_cache = ClusterCache::new(resources.clone().map(|resource| resource.kind));
     let mut tasks = JoinSet::new();
     for resource in resources {
-        let stream = Stream { resource: *resource, client: client.clone(), picture: picture.clone() };
+        let stream = Stream { resource: *resource, client: client.clone(), cluster_cache: cluster_cache.clone() };
         tasks.spawn(stream.run());
     }
-    (picture, Following { tasks })
+    (cluster_cache, Following { tasks })
 }
 
 /// Reason why a request returned no data.
@@ -85,7 +85,7 @@ enum Failed {
 struct Stream {
     resource: Resource,
     client: Client,
-    picture: Picture,
+    cluster_cache: ClusterCache,
 }
 
 /// A page of a list.
@@ -129,7 +129,7 @@ struct Remark {
 // === impl Following ===
 
 impl Following {
-    /// Waits for a task to end. Tasks never end normally; one that panicked leaves the picture incomplete.
+    /// Waits for a task to end. Tasks never end normally; one that panicked leaves the cache incomplete.
     pub async fn ended(&mut self) -> Option<JoinError> {
         self.tasks.join_next().await.and_then(Result::err)
     }
@@ -143,7 +143,7 @@ impl Stream {
         loop {
             match self.list().await {
                 Ok(version) => {
-                    self.picture.stands(self.resource.kind, WatchState::Following);
+                    self.cluster_cache.set_status(self.resource.kind, WatchState::Following);
                     let listed = version.clone();
                     if self.watch(version).await == listed {
                         // The version has expired already: lists are expensive, so back off first.
@@ -153,14 +153,14 @@ impl Stream {
                     }
                 }
                 Err(Failed::Unknown) => {
-                    self.picture.heard(self.resource.kind);
-                    self.picture.stands(self.resource.kind, WatchState::Unknown);
+                    self.cluster_cache.mark_seen(self.resource.kind);
+                    self.cluster_cache.set_status(self.resource.kind, WatchState::Unknown);
                     sleep(jittered(UNKNOWN)).await;
                 }
                 // The list expired while it was read: start again after a backoff.
                 Err(Failed::Expired) => sleep(next(&mut waits)).await,
                 Err(Failed::Other(trouble)) => {
-                    self.picture.trouble(self.resource.kind, trouble);
+                    self.cluster_cache.trouble(self.resource.kind, trouble);
                     sleep(next(&mut waits)).await;
                 }
             }
@@ -178,16 +178,16 @@ impl Stream {
             let text = text.map_err(|_| Failed::Other(format!("no answer within {} s", PAGE_DEADLINE.as_secs())))?;
             let text = text.map_err(|error| self.failed(&error))?;
             let page: Page<'_> = serde_json::from_str(&text).map_err(|error| nonsense(&error))?;
-            self.picture.heard(kind);
+            self.cluster_cache.mark_seen(kind);
             for items in page.items.unwrap_or_default().chunks(AT_A_TIME) {
-                self.picture.change(|cluster| (apply_page(cluster, kind, items, &mut paths), ()));
+                self.cluster_cache.change(|cluster| (apply_page(cluster, kind, items, &mut paths), ()));
                 tokio::task::yield_now().await;
             }
             let PageMeta { after: next, resource_version } = page.metadata;
             match next.filter(|token| !token.is_empty()) {
                 Some(token) => after = token,
                 None => {
-                    self.picture.change(|cluster| (cluster.retain(kind, &paths), ()));
+                    self.cluster_cache.change(|cluster| (cluster.retain(kind, &paths), ()));
                     return Ok(resource_version.unwrap_or_default());
                 }
             }
@@ -202,7 +202,7 @@ impl Stream {
             match self.watch_once(&mut version).await {
                 Ok(()) => {}
                 Err(Failed::Expired | Failed::Unknown) => return version,
-                Err(Failed::Other(trouble)) => self.picture.trouble(self.resource.kind, trouble),
+                Err(Failed::Other(trouble)) => self.cluster_cache.trouble(self.resource.kind, trouble),
             }
             // Without a delay, a watch that returns nothing would be reopened in a tight loop.
             if before == version {
@@ -220,7 +220,7 @@ impl Stream {
         let opened = timeout(PAGE_DEADLINE, self.client.request_stream(request)).await;
         let opened = opened.map_err(|_| Failed::Other(format!("no answer within {} s", PAGE_DEADLINE.as_secs())))?;
         let mut lines = std::pin::pin!(opened.map_err(|error| self.failed(&error))?);
-        self.picture.heard(self.resource.kind);
+        self.cluster_cache.mark_seen(self.resource.kind);
         let mut line = Vec::new();
         let mut rested = Instant::now();
         loop {
@@ -249,11 +249,11 @@ impl Stream {
     fn take(&self, line: &[u8], version: &mut String) -> Result<(), Failed> {
         let kind = self.resource.kind;
         let Line { event, object } = serde_json::from_slice(line).map_err(|error| nonsense(&error))?;
-        self.picture.heard(kind);
+        self.cluster_cache.mark_seen(kind);
         let text = object.get();
         let reached = match event {
-            "ADDED" | "MODIFIED" => self.picture.change(|cluster| cluster.apply_at(kind, text)),
-            "DELETED" => self.picture.change(|cluster| cluster.remove_at(kind, text)),
+            "ADDED" | "MODIFIED" => self.cluster_cache.change(|cluster| cluster.apply_at(kind, text)),
+            "DELETED" => self.cluster_cache.change(|cluster| cluster.remove_at(kind, text)),
             _ => {
                 let remark: Remark = serde_json::from_str(text).map_err(|error| nonsense(&error))?;
                 match (event, remark.code) {

@@ -55,7 +55,7 @@ fn no_nodes_are_no_error_and_a_pool_that_is_not_there_is() {
     assert!(twice.contains("`-` is given twice"), "{twice}");
     assert!(fails(2, &["nodes"], "").contains("hint:"));
     let moment = fails(2, &["nodes", "-f", "-", "--now", "noon"], FLEET);
-    assert!(moment.contains("`noon` is not a moment"), "{moment}");
+    assert!(moment.contains("`noon` is not a time"), "{moment}");
 }
 
 #[test]

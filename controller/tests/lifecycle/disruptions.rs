@@ -39,7 +39,7 @@ struct Story {
 fn stories() -> Vec<Story> {
     let both: &[&str] = &["x", "y"];
     let wish = |cause, claims, launches| Wish { seconds: WANTED, cause, claims, launches };
-    let hold = |second| vec![(second, Deed::Hold("y"))];
+    let hold = |second| vec![(second, Deed::DisruptionBlocker("y"))];
     let never = Habits { joins: None, ..Habits::default() };
     let story = |name, wish, deeds, end| Story { name, wish, deeds, end };
     vec![

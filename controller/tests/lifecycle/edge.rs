@@ -167,10 +167,10 @@ impl Edge {
             nodes: nodes.iter().collect(),
         };
         let step = garbage::collect(&yard, now);
-        let mut desk = WriteContext { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
+        let mut context = WriteContext { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
         for write in &step.writes {
             // Each stands for itself.
-            let _ = self.carry(write, &mut desk)?;
+            let _ = self.carry(write, &mut context)?;
         }
         Ok(())
     }
@@ -178,8 +178,8 @@ impl Edge {
     fn judge_class(&mut self, api: &mut Api, cloud: &mut Memory, now: Timestamp) -> Result<(), Killed> {
         let Some(class) = api.class.clone() else { return Ok(()) };
         let step = breaker::judge(&class, now);
-        let mut desk = WriteContext { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
-        self.carry_all(&step, &mut desk)
+        let mut context = WriteContext { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
+        self.carry_all(&step, &mut context)
     }
 
     fn look(
@@ -228,9 +228,9 @@ impl Edge {
             assert_eq!(step, decide(&seen, now), "the same look gives the same step");
             let asks = step.writes.iter().any(Write::is_question);
             let is_rest = step.writes.is_empty();
-            let mut desk = WriteContext { versions: Versions::of(api), api, cloud, answers, now };
-            self.carry_all(&step, &mut desk)?;
-            answers = desk.answers;
+            let mut context = WriteContext { versions: Versions::of(api), api, cloud, answers, now };
+            self.carry_all(&step, &mut context)?;
+            answers = context.answers;
             if let (Some(id), Some(answer)) = (id, &answers.instance) {
                 self.remembered.listings.insert(id, Listing::of(answer, now));
             }
@@ -252,9 +252,9 @@ impl Edge {
         panic!("claim {name} does not come to rest:\n{}", self.told());
     }
 
-    pub(crate) fn carry_all(&mut self, step: &Step, desk: &mut WriteContext<'_>) -> Result<(), Killed> {
+    pub(crate) fn carry_all(&mut self, step: &Step, context: &mut WriteContext<'_>) -> Result<(), Killed> {
         for write in &step.writes {
-            if let Flow::Drop = self.carry(write, desk)? {
+            if let Flow::Drop = self.carry(write, context)? {
                 break;
             }
         }
@@ -262,22 +262,22 @@ impl Edge {
     }
 
     /// One write, unless something happens there.
-    fn carry(&mut self, write: &Write, desk: &mut WriteContext<'_>) -> Result<Flow, Killed> {
+    fn carry(&mut self, write: &Write, context: &mut WriteContext<'_>) -> Result<Flow, Killed> {
         let number = self.writes;
         self.writes += 1;
         let blow = self.blows.get(&number).copied();
-        self.diary.push(Entry { at: desk.now, write: write.clone(), blow });
+        self.diary.push(Entry { at: context.now, write: write.clone(), blow });
         match blow {
             Some(Blow::Before) => return Err(Killed),
-            Some(Blow::Meddle) => desk.api.meddle(),
+            Some(Blow::Meddle) => context.api.meddle(),
             Some(Blow::After) | None => {}
         }
-        let flow = self.carry_out(write, desk);
+        let flow = self.carry_out(write, context);
         if blow == Some(Blow::After) { Err(Killed) } else { Ok(flow) }
     }
 
-    fn carry_out(&mut self, write: &Write, desk: &mut WriteContext<'_>) -> Flow {
-        let WriteContext { api, cloud, versions, answers, now } = desk;
+    fn carry_out(&mut self, write: &Write, context: &mut WriteContext<'_>) -> Flow {
+        let WriteContext { api, cloud, versions, answers, now } = context;
         let now = *now;
         let claim_version = |versions: &Versions, name: &str| versions.claims.get(name).cloned().unwrap_or_default();
         let result = match write {
@@ -334,7 +334,7 @@ impl Edge {
             Ok(()) => Flow::On,
             Err(Refused::Conflict) => {
                 // Somebody else was faster: look again.
-                desk.api.changes += 1;
+                context.api.changes += 1;
                 Flow::Drop
             }
             Err(Refused::NotFound) => Flow::On,

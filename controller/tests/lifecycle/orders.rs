@@ -7,7 +7,7 @@ use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodeClaimSpec, labels};
 use muster_cloud::{Memory, after};
 use muster_controller::disruption::{
-    Candidate, Leaver, Look, Order, Replacement, Timing, advance, begin, is_marked, running, stale,
+    Candidate, Leaver, ObservedCommand, Order, Replacement, Timing, cleanup, is_marked, progress, running, start,
 };
 use muster_controller::lifecycle::{Answers, Resident, Step, is_true};
 use muster_controller::node::Node;
@@ -68,19 +68,19 @@ impl Edge {
                 claims.iter().filter_map(|claim| Sight::of(api, claim.metadata.name.as_deref()?)).collect()
             };
             let (candidates, replacements) = (see(&candidates), see(&replacements));
-            let look = Look {
+            let observed = ObservedCommand {
                 candidates: candidates.iter().map(Sight::candidate).collect(),
                 replacements: replacements.iter().map(Sight::replacement).collect(),
                 pause: self.pause,
                 timing: Timing::default(),
             };
-            let step = advance(&look, now);
-            assert_eq!(step, advance(&look, now), "the same look gives the same step: {command}");
+            let step = progress(&observed, now);
+            assert_eq!(step, progress(&observed, now), "the same look gives the same step: {command}");
             self.carry_step(&step, api, cloud, now)?;
         }
         for claim in &claims {
             let Some(sight) = Sight::of(api, claim.metadata.name.as_deref().unwrap_or_default()) else { continue };
-            let step = stale(&sight.candidate(), Timing::default(), now);
+            let step = cleanup(&sight.candidate(), Timing::default(), now);
             self.carry_step(&step, api, cloud, now)?;
         }
         for wish in self.wishes.clone() {
@@ -116,8 +116,8 @@ impl Edge {
                 cost: 0.5,
                 pause: self.pause,
             };
-            let steps = begin(&order, now);
-            assert_eq!(steps, begin(&order, now), "the same decision gives the same steps");
+            let steps = start(&order, now);
+            assert_eq!(steps, start(&order, now), "the same decision gives the same steps");
             for step in steps {
                 self.carry_step(&step, api, cloud, now)?;
             }
@@ -130,8 +130,8 @@ impl Edge {
             assert!(again > now, "a step that wants to look again at once never rests");
             self.wake(again);
         }
-        let mut desk = WriteContext { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
-        self.carry_all(step, &mut desk)
+        let mut context = WriteContext { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
+        self.carry_all(step, &mut context)
     }
 
     fn wake(&mut self, moment: Timestamp) {

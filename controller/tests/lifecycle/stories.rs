@@ -66,7 +66,7 @@ fn without_capacity_anywhere_the_claim_is_given_up() {
     assert!(world.api.claims.is_empty());
     assert_eq!(
         world.events(events::INSUFFICIENT_CAPACITY_ERROR),
-        ["NodeClaim `x` is given up: none of the 2 offerings that were tried could be had: \
+        ["NodeClaim `x` failed: none of the 2 offerings tried is available: \
           a/eu-west-1a/on-demand: no capacity; c/eu-west-1a/on-demand: no capacity"]
     );
 }
@@ -95,7 +95,7 @@ fn a_startup_taint_that_stays_ends_the_node_and_names_its_owner() {
     world.run(600);
     assert_eq!(
         world.condition("x", nodeclaim::INITIALIZED).2,
-        "StartupTaint `ebs.csi.aws.com/agent-not-ready:NoExecute` still exists; it is taken off by the driver of EBS volumes"
+        "StartupTaint `ebs.csi.aws.com/agent-not-ready:NoExecute` still exists; it is removed by the driver of EBS volumes"
     );
     world.run(1500);
     assert!(world.api.claims.is_empty() && world.alive().is_empty(), "{}", world.diary());

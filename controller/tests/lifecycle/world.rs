@@ -12,7 +12,7 @@ use muster_api::{
     Lifetime, NodeClaim, NodeClaimSpec, NodeClassReference, Quantities, Span, annotations, labels, taints,
 };
 use muster_cloud::{Alternative, CapacityType, Instance, InstanceState, Memory, Offering, after};
-use muster_controller::lifecycle::{Attachment, Class, Hold, MetaChange, Readiness, Resident, Subject};
+use muster_controller::lifecycle::{Attachment, Class, DisruptionBlocker, MetaChange, Readiness, Resident, Subject};
 
 use super::api::{Api, Pod};
 use super::edge::Edge;
@@ -69,7 +69,7 @@ pub(crate) enum Deed {
     ChangeClass(&'static str),
     Annotate(&'static str, &'static str),
     /// Says of a claim that its node is to be left alone.
-    Hold(&'static str),
+    DisruptionBlocker(&'static str),
     /// Pauses disruption.
     Pause,
     /// From now on the world behaves otherwise.
@@ -430,7 +430,7 @@ impl World {
                 }
             }
             Deed::ChangeClass(hash) => self.api.change_class(|class| class.hash = hash.to_owned()),
-            Deed::Hold(name) => {
+            Deed::DisruptionBlocker(name) => {
                 let version = self.api.claims[name].metadata.resource_version.clone().unwrap();
                 let change = MetaChange::default().annotation(annotations::DO_NOT_DISRUPT, "true");
                 self.api.claim_meta(name, &version, &change).unwrap();
@@ -495,7 +495,11 @@ impl World {
                 is_mirror: false,
                 is_terminal: false,
                 tolerates_disruption: false,
-                hold: if name == "web" && self.habits.has_hold { Hold::Forever } else { Hold::None },
+                hold: if name == "web" && self.habits.has_hold {
+                    DisruptionBlocker::Forever
+                } else {
+                    DisruptionBlocker::None
+                },
                 deleted_at: None,
                 grace: Duration::from_secs(30),
                 volumes: has_volume.then_some(volume).into_iter().collect(),

@@ -84,11 +84,11 @@ impl BootState {
         if let Some(Err(finding)) = &self.native {
             found.push((Phase::Bootstrap, finding.clone()));
         }
-        for sighting in self.sightings.values().filter(|sighting| self.counts(sighting, now)) {
-            let signature = sighting.signature;
-            let place = Source::whole(format!("{} of {}", self.platform.log(), sighting.unit)).anywhere();
-            let finding = Finding::new(signature.verdict, signature.verdict.title, Some((place, &sighting.text)));
-            found.push((phase_of(&sighting.unit, signature.clears), finding));
+        for log_match in self.log_matches.values().filter(|log_match| self.counts(log_match, now)) {
+            let signature = log_match.signature;
+            let place = Source::whole(format!("{} of {}", self.platform.log(), log_match.unit)).anywhere();
+            let finding = Finding::new(signature.verdict, signature.verdict.title, Some((place, &log_match.text)));
+            found.push((phase_of(&log_match.unit, signature.clears), finding));
         }
         found.extend(self.unit_findings(now));
         if let Some(node) = &self.node {
@@ -125,7 +125,7 @@ impl BootState {
         let is_well = self.is_kubelet_well();
         let has_node = is_well && self.node.is_some();
         let is_initialized = self.node.as_ref().is_some_and(|node| node_rules::is_initialized(node, &self.expect()));
-        self.sightings.retain(|_, sighting| match sighting.signature.clears {
+        self.log_matches.retain(|_, log_match| match log_match.signature.clears {
             clears if clears <= Phase::Kubelet => !is_well,
             clears if clears <= Phase::Registered => !has_node,
             clears => !(clears == Phase::Initialized && is_initialized),
@@ -133,30 +133,30 @@ impl BootState {
     }
 
     /// Returns true if a journal line counts: it has repeated for longer than in a healthy boot and is recent.
-    fn counts(&self, sighting: &LogMatch, now: Timestamp) -> bool {
-        if sighting.last < self.started && self.is_over(sighting, now) {
+    fn counts(&self, log_match: &LogMatch, now: Timestamp) -> bool {
+        if log_match.last < self.started && self.is_over(log_match, now) {
             return false;
         }
         // Without patience one line suffices, and it counts until the stage is done.
-        let is_immediate = sighting.signature.patience == SignedDuration::ZERO;
-        let is_recent = now.duration_since(sighting.last) < LINE_COUNTS_FOR;
-        let has_lasted = sighting.last.duration_since(sighting.first) >= sighting.signature.patience;
+        let is_immediate = log_match.signature.patience == SignedDuration::ZERO;
+        let is_recent = now.duration_since(log_match.last) < LINE_COUNTS_FOR;
+        let has_lasted = log_match.last.duration_since(log_match.first) >= log_match.signature.patience;
         is_immediate || (is_recent && has_lasted)
     }
 
     /// Returns true if a line from before the agent's start is about a fault that is over, or that may be over as long
     /// as the current state is unknown.
-    fn is_over(&self, sighting: &LogMatch, now: Timestamp) -> bool {
-        let clears = sighting.signature.clears;
+    fn is_over(&self, log_match: &LogMatch, now: Timestamp) -> bool {
+        let clears = log_match.signature.clears;
         let is_unseen = self.health.is_none() || (clears > Phase::Kubelet && self.is_yet_to_look(now));
         // The predecessor saw the stage done after the line was written.
         let ended = self.times.get(&clears.max(Phase::Kubelet)).and_then(|(_, ended)| *ended);
-        let was_cleared = ended.is_some_and(|ended| ended >= sighting.last);
+        let was_cleared = ended.is_some_and(|ended| ended >= log_match.last);
         // The unit was stopped or started since by someone other than systemd. An automatic restart by systemd changes
         // nothing.
-        let has_stopped = self.units.get(&sighting.unit).is_some_and(|unit| {
+        let has_stopped = self.units.get(&log_match.unit).is_some_and(|unit| {
             let is_as_it_was = unit.restarts > 0 || unit.has_failed() || unit.is_restarting();
-            let is_another = unit.began.zip(sighting.uptime).is_some_and(|(began, said)| began > said);
+            let is_another = unit.began.zip(log_match.uptime).is_some_and(|(began, said)| began > said);
             !is_as_it_was && (is_another || !unit.is_active())
         });
         is_unseen || was_cleared || has_stopped

@@ -39,7 +39,7 @@ impl Fixture {
     fn said(&mut self, ago: i64, unit: &str, text: &str) -> &mut Self {
         let at = self.now.checked_sub(SignedDuration::from_secs(ago)).unwrap();
         let written = Some(Written { at, uptime: self.uptime(at) });
-        self.see(Observation::Line(Line { written, ..Line::new(unit, text) }))
+        self.on_observation(Observation::Line(Line { written, ..Line::new(unit, text) }))
     }
 
     /// The machine was booted a thousand seconds before the first of the stories begins.
@@ -52,7 +52,12 @@ impl Fixture {
     fn started_anew(&mut self, ago: i64) -> &mut Self {
         let began = self.uptime(self.now.checked_sub(SignedDuration::from_secs(ago)).unwrap());
         let unit = Unit { active: "active".to_owned(), began: Some(began), ..Unit::default() };
-        self.see(Observation::Units(vec![Unit { name: "kubelet".to_owned(), exists: true, was_started: true, ..unit }]))
+        self.on_observation(Observation::Units(vec![Unit {
+            name: "kubelet".to_owned(),
+            exists: true,
+            was_started: true,
+            ..unit
+        }]))
     }
 
     fn after(&mut self, seconds: i64) -> &mut Self {
@@ -62,7 +67,7 @@ impl Fixture {
         self
     }
 
-    fn see(&mut self, observation: Observation) -> &mut Self {
+    fn on_observation(&mut self, observation: Observation) -> &mut Self {
         self.boot_state.observe(observation, self.now);
         let _seen = self.boot_state.report(self.now);
         self
@@ -80,14 +85,14 @@ impl Fixture {
             was_started: true,
             began: None,
         };
-        self.see(Observation::Units(vec![
+        self.on_observation(Observation::Units(vec![
             unit("kubelet", active, sub, restarts),
             unit("containerd", "active", "running", 0),
         ]))
     }
 
     fn says(&mut self, unit: &str, text: &str) -> &mut Self {
-        self.see(Observation::Line(Line::new(unit, text)))
+        self.on_observation(Observation::Line(Line::new(unit, text)))
     }
 
     fn node(&mut self, ready: &str, taints: &[&str], gpus: u64) -> &mut Self {
@@ -103,7 +108,7 @@ impl Fixture {
             "status": {"conditions": [{"type": "Ready", "status": ready}], "nodeInfo": {"bootID": "boot"},
                        "capacity": {"nvidia.com/gpu": gpus.to_string()}, "allocatable": {"nvidia.com/gpu": gpus.to_string()}},
         });
-        self.see(Observation::Node(NodeObject::read(&node).map(Box::new)))
+        self.on_observation(Observation::Node(NodeObject::read(&node).map(Box::new)))
     }
 
     fn devices(&mut self, healthy: u64) -> &mut Self {
@@ -114,7 +119,7 @@ impl Fixture {
             healthy: Some(BTreeMap::from([("nvidia.com/gpu".to_owned(), healthy)])),
             ..Sightings::default()
         };
-        self.see(Observation::Devices(Box::new(sightings)))
+        self.on_observation(Observation::Devices(Box::new(sightings)))
     }
 
     fn report(&mut self) -> Report {
@@ -128,8 +133,8 @@ impl Fixture {
     /// A node that takes pods.
     fn joined() -> Self {
         let mut told = Self::new();
-        told.see(Observation::Preflight(Box::new(examined(|_| {}))));
-        told.after(1).kubelet("active", "running", 0).after(1).see(Observation::Health(Health::Well));
+        told.on_observation(Observation::Preflight(Box::new(examined(|_| {}))));
+        told.after(1).kubelet("active", "running", 0).after(1).on_observation(Observation::Health(Health::Well));
         told.node("False", &["karpenter.sh/unregistered:NoExecute"], 0).after(2).devices(1).node("True", &[], 1);
         told
     }
@@ -147,12 +152,12 @@ fn is(code: &str, weight: Weight) -> Option<(String, Weight)> {
 fn an_api_server_that_is_lost_is_named_and_forgiven() {
     let mut told = Fixture::joined();
     let silent = || Way::Silent { to: "10.0.0.1:443".to_owned(), after: Duration::from_secs(2) };
-    told.see(Observation::Lost(Some(Box::new(silent()))));
+    told.on_observation(Observation::Lost(Some(Box::new(silent()))));
     assert_eq!(told.verdict(), None, "a replica that ends is no fault");
-    told.after(3).see(Observation::Lost(Some(Box::new(silent()))));
+    told.after(3).on_observation(Observation::Lost(Some(Box::new(silent()))));
     assert_eq!(told.verdict(), is("NW02", Weight::Error));
     assert_eq!(states(&told.report())[3], Progress::Failed);
-    told.see(Observation::Lost(None));
+    told.on_observation(Observation::Lost(None));
     assert_eq!(told.verdict(), None);
 }
 
@@ -169,7 +174,7 @@ fn a_healthy_node_goes_through_all_stages_and_hears_nothing() {
 fn stages_wait_for_those_before_them() {
     let mut told = Fixture::new();
     assert_eq!(states(&told.report())[..2], [Progress::Running, Progress::Pending]);
-    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {}))));
     assert_eq!(states(&told.report())[..3], [Progress::Done, Progress::Running, Progress::Pending]);
 }
 
@@ -177,11 +182,13 @@ fn stages_wait_for_those_before_them() {
 fn a_fault_before_the_start_holds_the_kubelet_back_until_it_is_mended() {
     let mut told = Fixture::new();
     let swap = |facts: &mut Facts| facts.machine.swaps.push_str("/swapfile file 1 0 -2\n");
-    told.see(Observation::Preflight(Box::new(examined(swap)))).see(Observation::Held(true));
+    told.on_observation(Observation::Preflight(Box::new(examined(swap)))).on_observation(Observation::Held(true));
     assert_eq!(told.verdict(), is("KA17", Weight::Error));
     assert_eq!(states(&told.report())[0], Progress::Failed);
     assert!(told.report().held);
-    told.after(2).see(Observation::Preflight(Box::new(examined(|_| {})))).see(Observation::Held(false));
+    told.after(2)
+        .on_observation(Observation::Preflight(Box::new(examined(|_| {}))))
+        .on_observation(Observation::Held(false));
     assert_eq!(told.verdict(), None);
     assert_eq!(states(&told.report())[0], Progress::Done);
 }
@@ -189,14 +196,14 @@ fn a_fault_before_the_start_holds_the_kubelet_back_until_it_is_mended() {
 #[test]
 fn a_kubelet_that_keeps_ending_is_explained_by_its_journal_or_at_least_named() {
     let mut told = Fixture::new();
-    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {}))));
     told.kubelet("activating", "auto-restart", 1);
     assert_eq!(told.verdict(), is("KA37", Weight::Error));
     told.after(1)
         .says("kubelet", "E run.go:72] \"command failed\" err=\"failed to parse kubelet flag: unknown flag: --x\"");
     assert_eq!(told.verdict(), is("KA01", Weight::Error));
     assert_eq!(told.report().findings.len(), 1, "the consequence is not told beside its cause");
-    told.after(300).kubelet("active", "running", 60).see(Observation::Health(Health::Well));
+    told.after(300).kubelet("active", "running", 60).on_observation(Observation::Health(Health::Well));
     assert_eq!(told.verdict(), None, "it runs: what it said before is past");
 }
 
@@ -204,14 +211,16 @@ fn a_kubelet_that_keeps_ending_is_explained_by_its_journal_or_at_least_named() {
 fn what_a_healthy_boot_says_once_is_no_fault_and_what_it_repeats_is() {
     let line = "dial tcp 10.0.0.1:443: connect: connection refused";
     let mut told = Fixture::new();
-    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
     told.says("kubelet", line);
     assert_eq!(told.verdict(), None);
     told.after(1).says("kubelet", line);
     assert_eq!(told.verdict(), None);
     told.after(2).says("kubelet", line);
     assert_eq!(told.verdict(), is("NW03", Weight::Error));
-    told.see(Observation::Health(Health::Well)).node("False", &["karpenter.sh/unregistered:NoExecute"], 1).devices(1);
+    told.on_observation(Observation::Health(Health::Well))
+        .node("False", &["karpenter.sh/unregistered:NoExecute"], 1)
+        .devices(1);
     assert_eq!(told.verdict(), None);
 }
 
@@ -240,29 +249,29 @@ fn a_device_plugin_that_loses_its_devices_is_named() {
 #[test]
 fn a_taint_that_was_lost_is_seen_on_the_first_node_object() {
     let mut told = Fixture::new();
-    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
-    told.see(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
+    told.on_observation(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
     assert_eq!(told.verdict(), is("KA07", Weight::Error));
 }
 
 #[test]
 fn a_taint_that_was_lost_is_seen_late_on_a_slow_machine() {
     let mut told = Fixture::new();
-    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
     told.created = Some(told.now);
-    told.after(7).see(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
+    told.after(7).on_observation(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
     assert_eq!(told.verdict(), is("KA07", Weight::Error));
 }
 
 #[test]
 fn a_node_of_another_instance_or_boot_is_not_this_one() {
     let mut told = Fixture::new();
-    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
-    told.see(Observation::Health(Health::Well));
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 0);
+    told.on_observation(Observation::Health(Health::Well));
     for (id, boot) in [("i-2", "boot"), ("i-1", "earlier")] {
         let node = json!({"metadata": {"name": "n"}, "spec": {"providerID": format!("aws:///z/{id}")},
                           "status": {"nodeInfo": {"bootID": boot}}});
-        told.see(Observation::Node(NodeObject::read(&node).map(Box::new)));
+        told.on_observation(Observation::Node(NodeObject::read(&node).map(Box::new)));
         assert_eq!(told.report().phase, Phase::Registered);
     }
 }
@@ -271,14 +280,14 @@ fn a_node_of_another_instance_or_boot_is_not_this_one() {
 fn containerd_that_is_down_is_named() {
     let mut told = Fixture::joined();
     let down = Unit { name: "containerd".to_owned(), exists: true, active: "inactive".to_owned(), ..Unit::default() };
-    told.see(Observation::Units(vec![down]));
+    told.on_observation(Observation::Units(vec![down]));
     assert_eq!(told.verdict(), is("CR02", Weight::Error));
 }
 
 #[test]
 fn a_notice_of_ec2_is_passed_on() {
     let mut told = Fixture::joined();
-    told.see(Observation::Notice(Notice::Interruption("terminate".to_owned())));
+    told.on_observation(Observation::Notice(Notice::Interruption("terminate".to_owned())));
     assert_eq!(told.verdict(), is("EX03", Weight::Warning));
 }
 
@@ -287,9 +296,9 @@ fn native_mode_waits_for_its_own_files() {
     let mut told = Fixture::new();
     told.boot_state.identify(None, Mode::Native, false);
     let preflight = examined_with(None);
-    told.see(Observation::Preflight(Box::new(preflight)));
+    told.on_observation(Observation::Preflight(Box::new(preflight)));
     assert_eq!(told.report().phase, Phase::Bootstrap);
-    told.see(Observation::Native(Ok(())));
+    told.on_observation(Observation::Native(Ok(())));
     assert_eq!(told.report().phase, Phase::Kubelet);
 }
 
@@ -330,31 +339,31 @@ fn a_node_that_has_joined_is_not_held_back_by_the_network() {
     let swap = |facts: &mut Facts| facts.machine.swaps = "Filename\n/swapfile file 1 0 -2\n".to_owned();
     let code = |told: &Fixture| told.boot_state.fatal().map(|it| it.verdict.code);
     let mut fresh = Fixture::new();
-    fresh.see(Observation::Preflight(Box::new(examined(silent))));
+    fresh.on_observation(Observation::Preflight(Box::new(examined(silent))));
     assert_eq!(code(&fresh), Some("NW02"));
     let mut joined = Fixture::joined();
-    joined.see(Observation::Preflight(Box::new(examined(silent))));
+    joined.on_observation(Observation::Preflight(Box::new(examined(silent))));
     assert_eq!(code(&joined), None);
-    joined.see(Observation::Preflight(Box::new(examined(swap))));
+    joined.on_observation(Observation::Preflight(Box::new(examined(swap))));
     assert_eq!(code(&joined), Some("KA17"), "what the kubelet itself would end with still counts");
     // The next agent remembers.
     let before = joined.report();
     let mut resumed = Fixture::new();
     resumed.boot_state.resume(Some(&before));
-    resumed.see(Observation::Preflight(Box::new(examined(silent))));
+    resumed.on_observation(Observation::Preflight(Box::new(examined(silent))));
     assert_eq!(code(&resumed), None);
 }
 
 #[test]
 fn what_a_kubelet_said_before_it_was_well_is_not_said_again() {
     let mut told = Fixture::new();
-    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("activating", "auto-restart", 1);
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("activating", "auto-restart", 1);
     told.says("kubelet", "failed to run Kubelet: running with swap on is not supported, please disable swap!");
     assert_eq!(told.verdict(), is("KA17", Weight::Error));
-    told.kubelet("active", "running", 1).see(Observation::Health(Health::Well));
+    told.kubelet("active", "running", 1).on_observation(Observation::Health(Health::Well));
     told.node("True", &["karpenter.sh/unregistered:NoExecute"], 1).devices(1).node("True", &[], 1);
     assert_eq!(told.verdict(), None);
-    told.kubelet("activating", "auto-restart", 2).see(Observation::Health(Health::Silent));
+    told.kubelet("activating", "auto-restart", 2).on_observation(Observation::Health(Health::Silent));
     assert_eq!(told.verdict(), is("KA37", Weight::Error), "the old line is not why");
 }
 
@@ -364,12 +373,12 @@ fn a_script_of_windows_that_makes_no_kubelet_is_named() {
     told.boot_state = BootState::new(Mode::Delegate, false, "7".to_owned(), told.now).on(Platform::Windows);
     let unit = |name: &str, exists| Unit { name: name.to_owned(), exists, ..Unit::default() };
     let look = |script| Observation::Units(vec![unit("kubelet", false), unit("eks-bootstrap", script)]);
-    told.see(Observation::Health(Health::Silent));
-    told.see(Observation::Preflight(Box::new(examined_with(None)))).see(look(false)).after(300);
+    told.on_observation(Observation::Health(Health::Silent));
+    told.on_observation(Observation::Preflight(Box::new(examined_with(None)))).on_observation(look(false)).after(300);
     assert_eq!(told.verdict(), None, "the first start of an image takes minutes");
     told.after(61);
     assert_eq!(told.verdict(), is("WN09", Weight::Error));
-    told.see(look(true)).after(1);
+    told.on_observation(look(true)).after(1);
     assert_eq!(told.verdict(), is("WN08", Weight::Error));
     told.says("eks-bootstrap", "PS>TerminatingError(Get-EKSCluster): not authorized").after(1);
     let report = told.report();
@@ -386,19 +395,19 @@ fn a_new_agent_says_nothing_of_what_is_over() {
     // The agent before it had seen the kubelet well after that.
     let mut before = Fixture::joined();
     let mut told = Fixture::restarted(before.after(100));
-    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {}))));
     told.said(200, "kubelet", SWAP).said(200, "kubelet", STRANGER);
     assert_eq!(told.verdict(), None, "nobody has looked yet");
-    told.kubelet("activating", "start", 0).see(Observation::Health(Health::Silent)).after(10);
+    told.kubelet("activating", "start", 0).on_observation(Observation::Health(Health::Silent)).after(10);
     assert_eq!(told.verdict(), None, "it was cleared, and the kubelet starts for another reason");
 
     // The agent before it had not, but somebody has started the unit since.
     let mut told = Fixture::restarted(Fixture::new().after(100));
-    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
-    told.see(Observation::Health(Health::Silent)).started_anew(5).said(60, "kubelet", SWAP);
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {}))));
+    told.on_observation(Observation::Health(Health::Silent)).started_anew(5).said(60, "kubelet", SWAP);
     assert_eq!(told.verdict(), None);
     let stopped = Unit { name: "kubelet".to_owned(), exists: true, active: "inactive".to_owned(), ..Unit::default() };
-    told.see(Observation::Units(vec![stopped]));
+    told.on_observation(Observation::Units(vec![stopped]));
     assert_eq!(told.verdict(), None, "nobody tries");
     told.after(1).said(0, "kubelet", SWAP);
     assert_eq!(told.verdict(), is("KA17", Weight::Error), "it has come again since");
@@ -407,16 +416,18 @@ fn a_new_agent_says_nothing_of_what_is_over() {
 #[test]
 fn a_new_agent_says_what_is_still_true() {
     let mut told = Fixture::restarted(Fixture::new().after(100));
-    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {}))));
     told.said(30, "kubelet", SWAP);
     assert_eq!(told.verdict(), None, "nobody has looked yet");
-    told.see(Observation::Health(Health::Silent)).kubelet("activating", "auto-restart", 3);
+    told.on_observation(Observation::Health(Health::Silent)).kubelet("activating", "auto-restart", 3);
     assert_eq!(told.verdict(), is("KA17", Weight::Error));
 
     // Whether there is a Node shows by itself, or not at all: then it is as it was.
     let mut told = Fixture::restarted(Fixture::new().after(100));
-    told.see(Observation::Preflight(Box::new(examined(|_| {}))));
-    told.see(Observation::Health(Health::Well)).kubelet("active", "running", 0).said(30, "kubelet", STRANGER);
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {}))));
+    told.on_observation(Observation::Health(Health::Well))
+        .kubelet("active", "running", 0)
+        .said(30, "kubelet", STRANGER);
     assert_eq!(told.verdict(), None);
     told.after(LOOKS_IN.as_secs());
     assert_eq!(told.verdict(), is("NW04", Weight::Error));
@@ -428,9 +439,9 @@ fn a_new_agent_goes_on_where_the_one_before_it_was() {
     let first = before.report();
     let mut told = Fixture::restarted(before.after(500));
     // Restarts that were long before it are no fault.
-    told.see(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 4);
+    told.on_observation(Observation::Preflight(Box::new(examined(|_| {})))).kubelet("active", "running", 4);
     assert_eq!(told.verdict(), None);
-    told.see(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
+    told.on_observation(Observation::Health(Health::Well)).devices(1).node("True", &[], 1);
     let report = told.report();
     assert_eq!((report.verdict, report.phases), (None, first.phases), "stages keep their times");
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_bootstrap::Family;
+use muster_bootstrap::input::{Arch, RequiredLabel};
 use muster_bootstrap::kubelet::taints::Taint;
 use muster_bootstrap::kubelet::version::Minor;
-use muster_bootstrap::question::{Arch, RequiredLabel};
 
 /// The command line of `muster-agent`.
 #[derive(Debug, Parser)]

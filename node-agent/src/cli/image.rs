@@ -67,7 +67,7 @@ fn why_refused(_: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_bootstrap::question::Arch;
+    use muster_bootstrap::input::Arch;
 
     #[test]
     fn what_a_joined_node_left_is_seen() {
@@ -111,7 +111,7 @@ mod tests {
         assert!(image.leftovers.is_empty() && image.refused.is_empty(), "{image:?}");
         assert!(image.binaries.iter().all(|(_, found)| found.is_some()), "{image:?}");
         let judged = |image| {
-            muster_bootstrap::judge(&muster_bootstrap::Question {
+            muster_bootstrap::validate(&muster_bootstrap::BootstrapInput {
                 image: Some(image),
                 arch: Some(Arch::Amd64),
                 ..Default::default()

@@ -4,12 +4,12 @@ use std::io::Read;
 use std::path::Path;
 
 use muster_bootstrap::image::WINDOWS;
+use muster_bootstrap::input::File;
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::instance::Figures;
 use muster_bootstrap::kubelet::taints::Taint;
-use muster_bootstrap::question::File;
 use muster_bootstrap::userdata::UserData;
-use muster_bootstrap::{Question, Report, judge, judge_node_class};
+use muster_bootstrap::{BootstrapInput, Report, validate, validate_node_class};
 
 use super::arguments::ValidateArguments;
 use super::failure::Failure;
@@ -51,7 +51,7 @@ pub(super) fn read(
         && !image
         && kubelet.is_none()
     {
-        let message = "nothing to judge\n\nhint: give --user-data FILE, -f with an EC2NodeClass, --env-file FILE, \
+        let message = "nothing to validate\n\nhint: give --user-data FILE, -f with an EC2NodeClass, --env-file FILE, \
                        --kubelet-config FILE, --kubelet PATH or --image";
         return Err(Failure::Usage(message.to_owned()));
     }
@@ -78,7 +78,7 @@ pub(super) fn read(
             "instance type `{name}` is not among the types known: its pods, addresses and drivers are not judged"
         ));
     }
-    let mut question = Question {
+    let mut input = BootstrapInput {
         user_data: None,
         family: ami_family,
         is_of_node_class: false,
@@ -97,8 +97,8 @@ pub(super) fn read(
     };
     if image {
         let places = image::places(ami_family)?;
-        question.image = Some(image::look(image::root(), places));
-        question.containerd_version = image::containerd_version(image::root());
+        input.image = Some(image::look(image::root(), places));
+        input.containerd_version = image::containerd_version(image::root());
         if *places == WINDOWS {
             notes.push(
                 "not on this platform: the machine id, cloud-init, nodeadm, runc and drivers of Neuron".to_owned(),
@@ -108,16 +108,16 @@ pub(super) fn read(
     if let Some(path) = file {
         let manifest = text_file(&path, stdin)?;
         let class = node_class::read(&manifest.name, &manifest.text, notes)?;
-        question.family = Some(question.family.unwrap_or(class.family));
-        question.required_taints.push(Taint::unregistered());
-        question.class = Some(class.settings);
-        return Ok(judge_node_class(question, &class.name, &class.user_data, &class.launch));
+        input.family = Some(input.family.unwrap_or(class.family));
+        input.required_taints.push(Taint::unregistered());
+        input.class = Some(class.settings);
+        return Ok(validate_node_class(input, &class.name, &class.user_data, &class.launch));
     }
     if let Some(path) = user_data {
         let bytes = read_bytes(&path, stdin)?;
-        question.user_data = Some(UserData::read(&bytes, "user-data"));
+        input.user_data = Some(UserData::read(&bytes, "user-data"));
     }
-    Ok(judge(&question))
+    Ok(validate(&input))
 }
 
 fn ask(path: &Path) -> Result<Kubelet, Failure> {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use muster_api::validation;
 use muster_bootstrap::Family;
+use muster_bootstrap::input::ClassSettings;
 use muster_bootstrap::node_class::Launch;
-use muster_bootstrap::question::ClassSettings;
 use muster_bootstrap::userdata::to_base64;
 use serde_json::{Map, Value};
 

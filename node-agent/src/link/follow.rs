@@ -98,9 +98,9 @@ pub(super) async fn follow(
                     Some(Answer::Configuration(wanted)) => {
                         due.interval = Duration::from_millis(wanted.report_interval_ms.into());
                         has_news_of_itself |= beliefs.heed(&wanted.authorities);
-                        node.hear(&News::Followed);
+                        node.on_news(&News::Followed);
                     }
-                    Some(Answer::Acknowledgement(kept)) => node.hear(&News::Kept(kept.sequence)),
+                    Some(Answer::Acknowledgement(kept)) => node.on_news(&News::Kept(kept.sequence)),
                     // Another request within the interval is answered by the bundle in progress.
                     Some(Answer::SendBundle(_)) if asked_at.is_none_or(|at| at.elapsed() >= BETWEEN_BUNDLES) => {
                         asked_at = Some(Instant::now());

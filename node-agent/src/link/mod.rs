@@ -74,7 +74,7 @@ pub trait Node: Send + Sync + 'static {
     }
 
     /// Handles an event of the link.
-    fn hear(&self, news: &News<'_>);
+    fn on_news(&self, news: &News<'_>);
 }
 
 /// Event of a link. `Display` is the line for the log.
@@ -115,7 +115,7 @@ impl Node for Own {
         Some(bundle::gather(&report, largest).await)
     }
 
-    fn hear(&self, news: &News<'_>) {
+    fn on_news(&self, news: &News<'_>) {
         match news {
             News::Enrolled | News::Failed(_) => log(&news.to_string()),
             // One of these per connection or report would flood the log.
@@ -236,7 +236,7 @@ impl<N: Node> Link<N> {
                     let news = News::Failed(fault);
                     let line = news.to_string();
                     if line != said {
-                        self.node.hear(&news);
+                        self.node.on_news(&news);
                         said = line;
                     }
                     (fault.code() == Some(Code::PermissionDenied)).then_some(REFUSED)
@@ -263,7 +263,7 @@ impl<N: Node> Link<N> {
             let evidence = enrol::Evidence { controller, region, node, keys };
             *credential = Some(evidence.enrol(&channel, tries).await?);
             keys.settle();
-            node.hear(&News::Enrolled);
+            node.on_news(&News::Enrolled);
         }
         let Some(known) = credential.as_mut() else { return Ok(()) };
         let believed = keys.believed(&controller.certificate_authority);

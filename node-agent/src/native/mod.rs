@@ -15,7 +15,7 @@ use fs_err as fs;
 use muster_bootstrap::finding::Finding;
 use muster_bootstrap::place::Source;
 use muster_bootstrap::userdata::UserData;
-use muster_bootstrap::{Question, judge, verdicts};
+use muster_bootstrap::{BootstrapInput, validate, verdicts};
 
 use crate::preflight::Facts;
 use crate::probes::systemd;
@@ -53,13 +53,13 @@ async fn bootstrap(facts: &Facts, replaced: &mut BTreeSet<&'static str>) -> Resu
         let message = format!("the native bootstrap does not do `{field}`");
         return Err(fault(&message, &field).with_fix("remove the field, or let nodeadm run: `mode: delegate`"));
     }
-    let question = Question {
+    let input = BootstrapInput {
         user_data: Some(user_data),
         family: facts.family,
         flags: facts.flags.clone(),
-        ..Question::default()
+        ..BootstrapInput::default()
     };
-    let effective = judge(&question).effective;
+    let effective = validate(&input).effective;
     let pods = fs::read_to_string("/etc/eks/eni-max-pods.txt").ok();
     let containerd = fs::read_to_string("/etc/eks/containerd/config.toml").ok();
     let machine = render::Machine {

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
     use muster_bootstrap::userdata::{UserData, to_base64};
     use muster_bootstrap::words::systemd::{environment_file, last, split_value};
-    use muster_bootstrap::{Question, judge};
+    use muster_bootstrap::{BootstrapInput, validate};
 
     fn instance() -> Instance {
         Instance {
@@ -268,8 +268,10 @@ mod tests {
             "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster: {{name: shop, apiServerEndpoint: \
              'https://a.example', certificateAuthority: {authority}, cidr: 10.100.0.0/16}}\n  kubelet: {kubelet}\n"
         );
-        let question =
-            Question { user_data: Some(UserData::read(text.as_bytes(), "user-data")), ..Question::default() };
+        let input = BootstrapInput {
+            user_data: Some(UserData::read(text.as_bytes(), "user-data")),
+            ..BootstrapInput::default()
+        };
         let machine = Machine {
             processors: 2,
             minor: "1.34".parse().ok(),
@@ -277,7 +279,7 @@ mod tests {
             containerd_template: Some("version = 3\n".to_owned()),
             has_credential_provider: true,
         };
-        files(&judge(&question).effective, &instance(), &machine).unwrap()
+        files(&validate(&input).effective, &instance(), &machine).unwrap()
     }
 
     #[test]

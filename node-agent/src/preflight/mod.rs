@@ -24,13 +24,13 @@ mod windows;
 use jiff::Timestamp;
 use muster_bootstrap::agent_config::{AgentConfig, AgentConfigFault, Expectation};
 use muster_bootstrap::finding::{Finding, Severity};
+use muster_bootstrap::input::{Arch, File, RequiredLabel};
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::taints::Taint;
 use muster_bootstrap::place::Source;
-use muster_bootstrap::question::{Arch, File, RequiredLabel};
 use muster_bootstrap::report::Effective;
 use muster_bootstrap::userdata::UserData;
-use muster_bootstrap::{Family, Question, judge, verdicts};
+use muster_bootstrap::{BootstrapInput, Family, validate, verdicts};
 
 use self::credentials::{CredentialCheck, OwnNode};
 use self::identity::Metadata;
@@ -125,11 +125,11 @@ impl Preflight {
 pub fn examine(facts: &Facts) -> Preflight {
     let mut findings = Vec::new();
     let user_data = facts.metadata.user_data().map(|bytes| UserData::read(bytes, "user-data"));
-    // `judge` reports errors in it.
+    // `validate` reports errors in it.
     let config = agent_config(user_data.as_ref()).ok().flatten();
     let expect = config.as_ref().map(|config| config.spec.expect.clone()).unwrap_or_default();
     let required_taints: Vec<Taint> = expect.taints.iter().filter_map(|text| text.parse().ok()).collect();
-    let question = Question {
+    let input = BootstrapInput {
         user_data: user_data.filter(|it| it.size > 0),
         family: facts.family,
         is_of_node_class: false,
@@ -147,7 +147,7 @@ pub fn examine(facts: &Facts) -> Preflight {
         class: None,
     };
     let is_configured = facts.command.is_some();
-    let report = judge(&question);
+    let report = validate(&input);
     // A newer controller may use fields that this agent does not know; that must not cost the node.
     findings.extend(report.findings.into_iter().map(|it| match it.verdict.code {
         "UD31" => it.with_severity(Severity::Warning),

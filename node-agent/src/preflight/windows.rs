@@ -38,7 +38,7 @@ mod tests {
     use crate::preflight::machine::Machine;
     use crate::preflight::tests::examined;
     use muster_bootstrap::agent_config::AgentConfig;
-    use muster_bootstrap::question::File;
+    use muster_bootstrap::input::File;
 
     const NAME: &str = "ip-10-0-0-1.ec2.internal";
 

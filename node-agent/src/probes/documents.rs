@@ -1,7 +1,7 @@
 //! Reads the kubelet's files: command line, configuration and the files that they name.
 
 use fs_err as fs;
-use muster_bootstrap::question::File;
+use muster_bootstrap::input::File;
 
 use super::machine;
 use crate::platform::Platform;

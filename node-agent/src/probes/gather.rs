@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use muster_bootstrap::input::Arch;
 use muster_bootstrap::kubelet::arguments::FlagSet;
-use muster_bootstrap::question::Arch;
 use muster_bootstrap::userdata::{UserData, base64};
-use muster_bootstrap::{Question, judge};
+use muster_bootstrap::{BootstrapInput, judge};
 use tokio::time::sleep;
 
 #[cfg(target_os = "linux")]
@@ -190,11 +190,11 @@ fn kubeconfig(
     }
     let instance = metadata.instance()?;
     let user_data = UserData::read(instance.user_data.as_deref()?, "user-data");
-    let effective = judge(&Question {
+    let effective = judge(&BootstrapInput {
         user_data: Some(user_data),
         family: machine::family(),
         flags: flags.clone(),
-        ..Question::default()
+        ..BootstrapInput::default()
     })
     .effective;
     let authority = base64(effective.certificate_authority?.trim().as_bytes())?;

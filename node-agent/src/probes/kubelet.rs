@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use muster_bootstrap::input::Arch;
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::flags;
-use muster_bootstrap::question::Arch;
 
 /// Timeout of `kubelet --help`, which takes 0.1 s, or longer from a cold disk.
 const PATIENCE: Duration = Duration::from_secs(20);

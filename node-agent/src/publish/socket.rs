@@ -37,7 +37,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Forwards requests to the desk.
+/// Forwards requests to the supervisor.
 struct AdmissionBy(mpsc::Sender<Asked>);
 
 #[tonic::async_trait]

@@ -155,14 +155,14 @@ mod tests {
             Self { folder, boot_state, readers, bundles, reports, statuses, known, now }
         }
 
-        fn see(&mut self, observation: Observation) {
+        fn on_observation(&mut self, observation: Observation) {
             self.boot_state.observe(observation, self.now);
             self.readers.tell(&mut self.boot_state, self.now);
         }
 
         fn fault(&mut self, is_there: bool) {
             let finding = Finding::new(&verdicts::UD12, "`containerd` cannot be started", None);
-            self.see(Observation::Native(if is_there { Err(Box::new(finding)) } else { Ok(()) }));
+            self.on_observation(Observation::Native(if is_there { Err(Box::new(finding)) } else { Ok(()) }));
         }
 
         fn written(&self) -> Option<Report> {
@@ -180,7 +180,7 @@ mod tests {
         let bundled = told.bundles.borrow_and_update().clone();
         assert_eq!(bundled.unwrap().verdict.unwrap().code, "UD12");
         // Something else changes: the fault is the same.
-        told.see(Observation::Held(true));
+        told.on_observation(Observation::Held(true));
         assert!(told.written().unwrap().held);
         assert!(!told.bundles.has_changed().unwrap());
         told.fault(false);
@@ -192,11 +192,11 @@ mod tests {
     #[test]
     fn nobody_is_told_the_same_twice() {
         let mut told = Fixture::new();
-        told.see(Observation::Held(true));
+        told.on_observation(Observation::Held(true));
         told.statuses.mark_unchanged();
         told.known.mark_unchanged();
         std::fs::remove_file(status::path(&told.folder.path().join("run"))).unwrap();
-        told.see(Observation::Held(true));
+        told.on_observation(Observation::Held(true));
         assert!(told.written().is_none());
         assert!(!told.statuses.has_changed().unwrap());
         assert!(!told.known.has_changed().unwrap());

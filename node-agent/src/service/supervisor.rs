@@ -139,7 +139,7 @@ impl Supervisor {
                 self.is_bootstrapping = true;
                 self.order(Order::Bootstrap(Box::new(facts)));
             }
-            self.reckon(now);
+            self.update_health(now);
             return;
         }
         self.conclude(judged, now);
@@ -161,7 +161,7 @@ impl Supervisor {
                 if is_taken && !self.has_refused_since {
                     self.hold.settle();
                 }
-                self.reckon(now);
+                self.update_health(now);
             }
         }
     }
@@ -187,11 +187,11 @@ impl Supervisor {
                 self.order(Order::StartKubelet);
             }
         }
-        self.reckon(now);
+        self.update_health(now);
     }
 
     /// Reports if the kubelet is held back, and updates `held_since`.
-    fn reckon(&mut self, now: Now) {
+    fn update_health(&mut self, now: Now) {
         self.observe(Observation::Held(self.hold.is_owed()), now);
         let is_held = self.hold.is_owed() || self.boot_state.fatal().is_some();
         self.held_since = is_held.then(|| self.held_since.unwrap_or(self.looked));

@@ -1,5 +1,5 @@
-//! Long operations on the node, one at a time. They take seconds, during which the desk still answers: it sends an
-//! order, and later receives the result.
+//! Long operations on the node, one at a time. They take seconds, during which the supervisor still answers: it sends
+//! an order, and later receives the result.
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;

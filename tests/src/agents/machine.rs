@@ -120,7 +120,7 @@ impl link::Node for Node {
         Some(self.address)
     }
 
-    fn hear(&self, news: &News<'_>) {
+    fn on_news(&self, news: &News<'_>) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).note(news);
     }
 }

@@ -8,7 +8,7 @@ use super::Stage;
 use crate::cluster::Cluster;
 use crate::ec2::Ec2;
 use crate::error::Result;
-use crate::snapshot::Picture;
+use crate::snapshot::Snapshot;
 
 /// Where the logs of failed tests go: this, or a folder for temporary files.
 pub const LOGS: &str = "MUSTER_WORLD_LOGS";
@@ -47,10 +47,10 @@ pub(super) fn write_calls(ec2: &Ec2, to: &Path) -> Result<()> {
 
 /// Writes down what there is of cluster and EC2, side by side. A cluster that does not answer any more leaves a line.
 pub(super) async fn write_picture(cluster: &Cluster, ec2: Option<&Ec2>, mark: &str, to: &Path) -> Result<()> {
-    let instances = ec2.map(Ec2::picture).unwrap_or_default();
-    let picture = match Picture::take(cluster, instances, mark).await {
-        Ok(picture) => picture.to_string(),
+    let instances = ec2.map(Ec2::snapshot).unwrap_or_default();
+    let snapshot = match Snapshot::take(cluster, instances, mark).await {
+        Ok(snapshot) => snapshot.to_string(),
         Err(error) => format!("{error}\n"),
     };
-    Ok(fs::write(to.join("picture.txt"), picture)?)
+    Ok(fs::write(to.join("picture.txt"), snapshot)?)
 }

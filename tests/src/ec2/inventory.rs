@@ -10,8 +10,8 @@ use crate::leaks::Item;
 use crate::snapshot;
 
 impl Ec2 {
-    /// All instances, ended ones too, in the order of launch: for [`crate::snapshot::Picture`].
-    pub fn picture(&self) -> Vec<snapshot::Instance> {
+    /// All instances, ended ones too, in the order of launch: for [`crate::snapshot::Snapshot`].
+    pub fn snapshot(&self) -> Vec<snapshot::Instance> {
         let state = self.shared.state();
         let line = |kept: &super::instances::Kept| snapshot::Instance {
             id: kept.instance.id.clone(),

@@ -34,7 +34,7 @@ async fn without_any_capacity_the_next_attempt_names_others() {
     assert!(failed.is_outcome && failed.error.reaction().widens);
     assert_eq!(
         failed.error.to_string(),
-        "none of the 2 offerings that were tried could be had: m5.large/us-east-1a/spot: no capacity; \
+        "none of the 2 offerings tried is available: m5.large/us-east-1a/spot: no capacity; \
          m5.large/us-east-1b/spot: no capacity"
     );
     let launched = world.cloud.launch(&request("x", 2, &POOLS)).await.unwrap();

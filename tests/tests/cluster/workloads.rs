@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use muster_tests::case::kept_logs;
 use muster_tests::cluster::fake_node;
-use muster_tests::snapshot::{Picture, is_ready};
+use muster_tests::snapshot::{Snapshot, is_ready};
 use muster_tests::wait::{self, Selection};
 use muster_tests::world::Part;
 use muster_tests::{Case, case};
@@ -72,10 +72,10 @@ fn a_deployment_waits_for_a_node_and_runs_on_it() {
         });
         available.await.unwrap();
 
-        let picture = Picture::take(case.cluster(), Vec::new(), case.id()).await.unwrap().to_string();
-        let line = picture.lines().nth(1).unwrap();
-        assert!(line.starts_with("(i-0123456789abcdef0)") && line.contains(&format!("{name} Ready")), "{picture}");
-        assert_eq!(line.matches("web-").count(), 3, "{picture}");
+        let snapshot = Snapshot::take(case.cluster(), Vec::new(), case.id()).await.unwrap().to_string();
+        let line = snapshot.lines().nth(1).unwrap();
+        assert!(line.starts_with("(i-0123456789abcdef0)") && line.contains(&format!("{name} Ready")), "{snapshot}");
+        assert_eq!(line.matches("web-").count(), 3, "{snapshot}");
 
         deployments.delete("web", &DeleteParams::foreground()).await.unwrap();
         wait::until_gone(deployments, "web", SOON).await.unwrap();

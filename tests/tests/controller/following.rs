@@ -1,4 +1,4 @@
-//! The picture of a cluster that is followed, against a list of it.
+//! The cache of a cluster that is followed, against a list of it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use muster_controller::manifest::Manifests;
 use muster_controller::state::{Cluster, Kind};
-use muster_controller::watch::{Picture, WatchState, follow};
+use muster_controller::watch::{ClusterCache, WatchState, follow};
 use muster_tests::cluster::Options;
 use muster_tests::wait;
 use muster_tests::world::World;
@@ -47,31 +47,31 @@ fn only_compared(cluster: &Cluster) -> Manifests {
     Manifests { namespaces, nodes, pods, priority_classes, node_pools, node_classes, ..Manifests::default() }
 }
 
-/// Waits until the picture is what a list says.
-async fn agrees(picture: &Picture, client: &Client, when: &str) {
+/// Waits until the cache is what a list says.
+async fn agrees(cluster_cache: &ClusterCache, client: &Client, when: &str) {
     let agree = async {
-        while listed(client).await != only_compared(&picture.glance()) {
-            picture.changed().await;
+        while listed(client).await != only_compared(&cluster_cache.read()) {
+            cluster_cache.changed().await;
         }
     };
     if timeout(SOON, agree).await.is_err() {
-        let (listed, shown) = (listed(client).await, only_compared(&picture.glance()));
-        panic!("{when}, the picture is not what a list says:\n{listed:#?}\n{shown:#?}\n{:?}", picture.health());
+        let (listed, shown) = (listed(client).await, only_compared(&cluster_cache.read()));
+        panic!("{when}, the picture is not what a list says:\n{listed:#?}\n{shown:#?}\n{:?}", cluster_cache.health());
     }
 }
 
-/// Waits until the picture shows something.
-async fn shows(picture: &Picture, what: &str, holds: impl Fn(&Cluster) -> bool) {
+/// Waits until the cache shows something.
+async fn shows(cluster_cache: &ClusterCache, what: &str, holds: impl Fn(&Cluster) -> bool) {
     let seen = async {
-        while !holds(&picture.glance()) {
-            picture.changed().await;
+        while !holds(&cluster_cache.read()) {
+            cluster_cache.changed().await;
         }
     };
-    timeout(SOON, seen).await.unwrap_or_else(|_| panic!("{what} is not seen: {:?}", picture.health()));
+    timeout(SOON, seen).await.unwrap_or_else(|_| panic!("{what} is not seen: {:?}", cluster_cache.health()));
 }
 
-fn standing(picture: &Picture, kind: Kind) -> WatchState {
-    picture.health().into_iter().find(|health| health.kind == kind).unwrap().standing
+fn standing(cluster_cache: &ClusterCache, kind: Kind) -> WatchState {
+    cluster_cache.health().into_iter().find(|health| health.kind == kind).unwrap().standing
 }
 
 fn pod(name: &str) -> Pod {
@@ -97,10 +97,10 @@ async fn what_is_followed_is_what_a_list_says_however_often_the_line_is_cut() {
     cluster.can_create_pods("default").await.unwrap();
     let real = cluster.client();
     let (client, meddler) = Meddler::new(&real);
-    let (picture, _following) = follow(&client, false);
-    timeout(SOON, picture.synced()).await.unwrap();
-    assert_eq!(standing(&picture, Kind::NodePool), WatchState::Unknown, "there is no such definition yet");
-    assert_eq!(standing(&picture, Kind::Pod), WatchState::Following);
+    let (cluster_cache, _following) = follow(&client, false);
+    timeout(SOON, cluster_cache.synced()).await.unwrap();
+    assert_eq!(standing(&cluster_cache, Kind::NodePool), WatchState::Unknown, "there is no such definition yet");
+    assert_eq!(standing(&cluster_cache, Kind::Pod), WatchState::Following);
 
     // A kind that comes later is followed from then on.
     let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../controller/api/crds");
@@ -125,8 +125,8 @@ async fn what_is_followed_is_what_a_list_says_however_often_the_line_is_cut() {
         Ok(cluster.kubectl(&["apply", "-f", file.path().to_str().unwrap()]).await.ok())
     });
     apply.await.unwrap();
-    shows(&picture, "the NodePool", |cluster| cluster.pool("pool").is_some()).await;
-    agrees(&picture, &real, "with definitions").await;
+    shows(&cluster_cache, "the NodePool", |cluster| cluster.pool("pool").is_some()).await;
+    agrees(&cluster_cache, &real, "with definitions").await;
 
     let pods: Api<Pod> = Api::default_namespaced(real.clone());
     let nodes: Api<Node> = Api::all(real.clone());
@@ -148,17 +148,17 @@ async fn what_is_followed_is_what_a_list_says_however_often_the_line_is_cut() {
             nodes.delete(&format!("node-{}", round - 1), &DeleteParams::default()).await.unwrap();
         }
         meddler.cut();
-        agrees(&picture, &real, &format!("after round {round}")).await;
+        agrees(&cluster_cache, &real, &format!("after round {round}")).await;
         meddler.expire(false);
     }
     // A pod that has ended is nobody's business.
     let ended = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
     pods.patch_status("pod-0-0", &PatchParams::default(), &ended).await.unwrap();
-    shows(&picture, "the end of a pod", |cluster| cluster.pod("default/pod-0-0").is_none()).await;
-    agrees(&picture, &real, "after all").await;
-    assert_eq!(picture.glance().notes().count(), 0);
+    shows(&cluster_cache, "the end of a pod", |cluster| cluster.pod("default/pod-0-0").is_none()).await;
+    agrees(&cluster_cache, &real, "after all").await;
+    assert_eq!(cluster_cache.read().notes().count(), 0);
     let well = wait::until_some("the trouble is over", SOON, || {
-        let is_well = picture.health().iter().all(|health| health.trouble.is_none());
+        let is_well = cluster_cache.health().iter().all(|health| health.trouble.is_none());
         async move { Ok(is_well.then_some(())) }
     });
     well.await.unwrap();
@@ -171,16 +171,16 @@ async fn an_api_server_that_is_away_takes_nothing_with_it() {
     plane.cluster().can_create_pods("default").await.unwrap();
     let real = plane.cluster().client();
     let (client, meddler) = Meddler::new(&real);
-    let (picture, _following) = follow(&client, true);
+    let (cluster_cache, _following) = follow(&client, true);
     let pods: Api<Pod> = Api::default_namespaced(real.clone());
     create_pods(&pods, ["goes", "stays"].map(str::to_owned).into_iter()).await;
-    timeout(SOON, picture.synced()).await.unwrap();
-    shows(&picture, "the pods", |cluster| cluster.pods().len() == 2).await;
+    timeout(SOON, cluster_cache.synced()).await.unwrap();
+    shows(&cluster_cache, "the pods", |cluster| cluster.pods().len() == 2).await;
 
     meddler.away(true);
     pods.delete("goes", &at_once()).await.unwrap();
     create_pods(&pods, std::iter::once("comes".to_owned())).await;
-    let of_pods = || picture.health().into_iter().find(|health| health.kind == Kind::Pod).unwrap();
+    let of_pods = || cluster_cache.health().into_iter().find(|health| health.kind == Kind::Pod).unwrap();
     let noticed = wait::until_some("it is noticed that nobody answers", SOON, || {
         let health = of_pods();
         let is_noticed = health.trouble.is_some() && health.silence > Some(Duration::from_secs(1));
@@ -188,12 +188,12 @@ async fn an_api_server_that_is_away_takes_nothing_with_it() {
     });
     let noticed = noticed.await.unwrap();
     assert_eq!((noticed.standing, noticed.trouble.as_deref()), (WatchState::Following, Some("nobody answers")));
-    assert!(picture.is_synced());
-    let there: Vec<String> = picture.glance().pods().map(|pod| pod.pod.name.to_string()).collect();
+    assert!(cluster_cache.is_synced());
+    let there: Vec<String> = cluster_cache.read().pods().map(|pod| pod.pod.name.to_string()).collect();
     assert_eq!(there, ["goes", "stays"], "what was known is still known");
 
     meddler.away(false);
-    shows(&picture, "what happened meanwhile", |cluster| {
+    shows(&cluster_cache, "what happened meanwhile", |cluster| {
         cluster.pods().map(|pod| &*pod.pod.name).eq(["comes", "stays"])
     })
     .await;

@@ -142,5 +142,5 @@ async fn what_a_test_leaves_behind_is_listed() {
     assert!(marks.contains("default"), "the node pool's name: {marks:?}");
     world.client.terminate_instances().instance_ids(&id).send().await.unwrap();
     assert_eq!(kinds().await, ["launch template"]);
-    assert_eq!(world.ec2.picture()[0].state, "terminated");
+    assert_eq!(world.ec2.snapshot()[0].state, "terminated");
 }

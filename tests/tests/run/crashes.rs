@@ -115,8 +115,8 @@ impl Lives {
         let task = tokio::spawn(async move {
             loop {
                 *own.is_dead.lock().unwrap() = false;
-                let witness: Arc<dyn WriteObserver> = Arc::clone(&own) as Arc<dyn WriteObserver>;
-                let life = run_with(client.clone(), options(), Some(witness), std::future::pending());
+                let observer: Arc<dyn WriteObserver> = Arc::clone(&own) as Arc<dyn WriteObserver>;
+                let life = run_with(client.clone(), options(), Some(observer), std::future::pending());
                 let ended: Result<(), RunError> = tokio::select! {
                     ended = life => ended,
                     () = own.died.notified() => continue,

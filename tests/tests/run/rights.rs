@@ -81,7 +81,7 @@ async fn permissions_that_are_missing_are_named_once() {
     let ground = Ground::new("run suite").await;
     let kubeconfig = reader(&ground).await;
     let replica = ground.replica_as("reader", &kubeconfig, &[]);
-    let looked = line(&replica, "permissions are looked at", |line| line["message"] == "permissions looked at").await;
+    let looked = line(&replica, "permissions are looked at", |line| line["message"] == "permissions checked").await;
     let missing: Vec<(String, String)> = lines(&replica)
         .iter()
         .filter(|line| line["message"] == "a permission is missing")

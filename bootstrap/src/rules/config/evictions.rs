@@ -30,7 +30,7 @@ pub(super) fn check(whole: &Whole<'_>, findings: &mut Findings) {
             let Some(text) = value.as_str() else { continue };
             let wrong = if !SIGNALS.contains(&signal.as_str()) {
                 let meant = likeness::nearest(signal, SIGNALS).map(|it| format!("; did you mean `{it}`?"));
-                Some(format!("`{field}` knows no signal `{signal}`{}", meant.unwrap_or_default()))
+                Some(format!("`{field}` does not have the signal `{signal}`{}", meant.unwrap_or_default()))
             } else if field == "evictionSoftGracePeriod" {
                 duration(text)
                     .is_none_or(|it| it < 0)

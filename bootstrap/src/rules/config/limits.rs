@@ -99,7 +99,7 @@ fn swap(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Findings) {
         let (place, text) = whole.place(field);
         let message =
             "`LimitedSwap` has no effect: with `failSwapOn`, the default, the kubelet refuses to run with swap";
-        let fix = "set `failSwapOn: false` beside it";
+        let fix = "also set `failSwapOn: false`";
         findings.add_with_fix_as(Severity::Warning, &verdicts::KA14, message, fix, place, text);
     }
 }

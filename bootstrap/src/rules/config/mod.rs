@@ -13,7 +13,6 @@ mod reservations;
 
 use serde_json::{Map, Value};
 
-use crate::facts::Facts;
 use crate::family::Family;
 use crate::finding::{Findings, Severity};
 use crate::kubelet::arguments::{Parsed, boolean};
@@ -23,14 +22,15 @@ use crate::kubelet::instance::FALLBACK;
 use crate::kubelet::schema::{FieldFaultKind, KUBELET};
 use crate::kubelet::version::Minor;
 use crate::network::Network;
+use crate::parsed::ParsedBootstrap;
 use crate::place::Place;
 use crate::rules::arguments::gate_message;
 use crate::rules::pods;
 use crate::verdicts;
 
 /// Judges the fields of each document against the version.
-pub(crate) fn fields(facts: &Facts, version: Option<Minor>, findings: &mut Findings) {
-    for layer in &facts.layers {
+pub(crate) fn fields(bootstrap: &ParsedBootstrap, version: Option<Minor>, findings: &mut Findings) {
+    for layer in &bootstrap.layers {
         identity(layer, findings);
         for fault in KUBELET.check(&layer.tree, version) {
             let place = layer.source.at(fault.line.max(1));
@@ -46,15 +46,15 @@ pub(crate) fn fields(facts: &Facts, version: Option<Minor>, findings: &mut Findi
                 }
                 FieldFaultKind::OtherVersion { from, to } => {
                     let message = match version.filter(|version| version < from) {
-                        Some(_) => format!("field `{path}` comes with {from}"),
-                        None => format!("field `{path}` is gone since {}", Minor(to.0.saturating_add(1))),
+                        Some(_) => format!("field `{path}` is available from {from}"),
+                        None => format!("field `{path}` was removed in {}", Minor(to.0.saturating_add(1))),
                     };
                     findings.add(&verdicts::KA13, message, place, path);
                 }
                 FieldFaultKind::Twice => {
                     findings.add(
                         &verdicts::KA13,
-                        format!("field `{path}` stands twice; the last one counts"),
+                        format!("field `{path}` occurs twice; the last one counts"),
                         place,
                         path,
                     );
@@ -87,7 +87,7 @@ fn identity(layer: &Layer, findings: &mut Findings) {
 
 /// Input of the rules about the whole configuration: the merged configuration with the flags applied.
 struct Whole<'f> {
-    facts: &'f Facts,
+    bootstrap: &'f ParsedBootstrap,
     parsed: &'f Parsed,
     family: Family,
     values: Map<String, Value>,
@@ -134,13 +134,13 @@ impl Whole<'_> {
     /// Returns true if the configuration is complete. If it is a field of user data, the settings that the bootstrap
     /// adds are missing.
     fn is_complete(&self) -> bool {
-        self.facts.layers.iter().any(|layer| layer.form == Form::File)
+        self.bootstrap.layers.iter().any(|layer| layer.form == Form::File)
     }
 
     /// Returns the location of a field's value: the flag that overrides it, else the last document that sets it.
     fn place(&self, field: &str) -> (Place, String) {
         let flag = flag_of(field).and_then(|flag| self.parsed.last(flag));
-        if let Some(argument) = flag.and_then(|given| self.facts.arguments.get(given.index)) {
+        if let Some(argument) = flag.and_then(|given| self.bootstrap.arguments.get(given.index)) {
             return (argument.place.clone(), argument.text.clone());
         }
         let value = self.at(field).map(ToString::to_string).unwrap_or_default();
@@ -149,7 +149,7 @@ impl Whole<'_> {
             let steps: Vec<&str> = way.split('.').filter(|step| !step.is_empty()).collect();
             layer.tree.at(&steps)?.entry(last).map(|(line, _)| layer.source.at(line.max(1)))
         };
-        let place = self.facts.layers.iter().rev().find_map(of_layer);
+        let place = self.bootstrap.layers.iter().rev().find_map(of_layer);
         let place = place.unwrap_or_else(|| Place { source: "kubelet".into(), line: None });
         (place, format!("{field}: {value}"))
     }
@@ -168,7 +168,7 @@ impl Whole<'_> {
 
 /// Judges the configuration as a whole.
 pub(crate) fn whole(
-    facts: &Facts,
+    bootstrap: &ParsedBootstrap,
     parsed: &Parsed,
     merged: &Map<String, Value>,
     family: Family,
@@ -187,12 +187,12 @@ pub(crate) fn whole(
     }
     // Values that are known only on the node cannot be judged.
     for (flag, field) in config::over() {
-        let given = parsed.last(flag).and_then(|given| facts.arguments.get(given.index));
+        let given = parsed.last(flag).and_then(|given| bootstrap.arguments.get(given.index));
         if given.is_some_and(|argument| argument.is_open) {
             values.remove(field);
         }
     }
-    let whole = Whole { facts, parsed, family, values };
+    let whole = Whole { bootstrap, parsed, family, values };
     limits::check(&whole, version, findings);
     reservations::check(&whole, version, findings);
     evictions::check(&whole, findings);
@@ -231,15 +231,17 @@ fn no_pods(whole: &Whole<'_>, findings: &mut Findings) {
 
 fn identity_of_node(whole: &Whole<'_>, findings: &mut Findings) {
     if whole.boolean("registerNode") == Some(false) {
-        whole.refuse(&verdicts::KA31, "registerNode", "the kubelet is told not to register the node", findings);
+        whole.refuse(&verdicts::KA31, "registerNode", "the kubelet is configured not to register the node", findings);
     }
-    if whole.facts.has_all_arguments && whole.parsed.last("kubeconfig").is_none_or(|given| given.value.is_empty()) {
-        let place = whole.facts.arguments.first().map(|argument| argument.place.clone());
+    if whole.bootstrap.has_all_arguments && whole.parsed.last("kubeconfig").is_none_or(|given| given.value.is_empty()) {
+        let place = whole.bootstrap.arguments.first().map(|argument| argument.place.clone());
         let place = place.unwrap_or_else(|| Place { source: "kubelet".into(), line: None });
         findings.add(&verdicts::KA31, "the kubelet has no `--kubeconfig`", place, "");
     }
     let is_by_hand = whole.text("providerID").is_some_and(|text| !text.is_empty());
-    if is_by_hand && !whole.facts.is_of_one_machine && !whole.facts.layers.iter().any(|layer| layer.form != Form::Field)
+    if is_by_hand
+        && !whole.bootstrap.is_of_one_machine
+        && !whole.bootstrap.layers.iter().any(|layer| layer.form != Form::Field)
     {
         let message = "the provider ID is set, and every instance has another one";
         whole.refuse(&verdicts::AU14, "providerID", message, findings);
@@ -248,7 +250,7 @@ fn identity_of_node(whole: &Whole<'_>, findings: &mut Findings) {
 
 fn cgroup_driver(whole: &Whole<'_>, findings: &mut Findings) {
     let Some(driver) = whole.text("cgroupDriver") else { return };
-    let (containerd, stated) = match &whole.facts.systemd_cgroup {
+    let (containerd, stated) = match &whole.bootstrap.systemd_cgroup {
         Some((systemd, stated)) => (*systemd, Some(stated)),
         None => (true, None),
     };
@@ -263,7 +265,9 @@ fn cgroup_driver(whole: &Whole<'_>, findings: &mut Findings) {
 }
 
 fn cluster_dns(whole: &Whole<'_>, findings: &mut Findings) {
-    let Some(network) = whole.facts.service_cidr.as_ref().and_then(|cidr| Network::read(&cidr.text)) else { return };
+    let Some(network) = whole.bootstrap.service_cidr.as_ref().and_then(|cidr| Network::read(&cidr.text)) else {
+        return;
+    };
     let servers = whole.values.get("clusterDNS").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for message in servers.iter().filter_map(Value::as_str).filter_map(|text| dns_fault(text, network)) {
         whole.refuse(&verdicts::KA29, "clusterDNS", message, findings);

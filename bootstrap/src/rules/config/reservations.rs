@@ -39,7 +39,7 @@ pub(super) fn check(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Fi
     if whole.is_set("reservedSystemCPUs")
         && (whole.is_set("systemReservedCgroup") || whole.is_set("kubeReservedCgroup"))
     {
-        let message = "`reservedSystemCPUs` is set beside `systemReservedCgroup` or `kubeReservedCgroup`";
+        let message = "`reservedSystemCPUs` is set together with `systemReservedCgroup` or `kubeReservedCgroup`";
         whole.refuse(&verdicts::KA15, "reservedSystemCPUs", message, findings);
     }
     enforcements(whole, version, findings);
@@ -55,7 +55,7 @@ fn enforcements(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Findin
         let message = match ENFORCEMENTS.iter().find(|(name, ..)| *name == value) {
             None => format!("`{field}` cannot hold `{value}`"),
             Some((_, _, from)) if version.is_some_and(|version| version < *from) => {
-                format!("`{value}` in `{field}` comes with {from}")
+                format!("`{value}` in `{field}` is available from {from}")
             }
             Some(("none", ..)) if enforced.len() > 1 => format!("`none` must be alone in `{field}`"),
             Some(("none", ..)) => continue,
@@ -63,7 +63,7 @@ fn enforcements(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Findin
                 format!("`{value}` in `{field}` needs `{needed}`")
             }
             Some(_) if enforced[..index].contains(&value) && version.is_none_or(|it| it >= Minor(31)) => {
-                format!("`{value}` stands twice in `{field}`")
+                format!("`{value}` occurs twice in `{field}`")
             }
             Some(_) if enforced.contains(&compressible.as_str()) => {
                 format!("`{value}` and `{compressible}` exclude each other in `{field}`")
@@ -129,7 +129,7 @@ fn memory(whole: &Whole<'_>, findings: &mut Findings) {
                 whole.refuse(&verdicts::KA14, field, message, findings);
             }
             if !seen.insert((number, resource.as_str())) {
-                let message = format!("`{resource}` of NUMA node {number} stands twice in `{field}`");
+                let message = format!("`{resource}` of NUMA node {number} occurs twice in `{field}`");
                 whole.refuse(&verdicts::KA14, field, message, findings);
             }
         }

@@ -17,7 +17,7 @@ pub struct SubnetSelectorTerm {
     pub tags: BTreeMap<String, String>,
     /// Identifier of the subnet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = "subnet-[0-9a-z]+"))]
+    #[schemars(regex(pattern = patterns::SUBNET_ID))]
     pub id: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct SecurityGroupSelectorTerm {
     pub tags: BTreeMap<String, String>,
     /// Identifier of the security group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = "sg-[0-9a-z]+"))]
+    #[schemars(regex(pattern = patterns::SECURITY_GROUP_ID))]
     pub id: Option<String>,
     /// Name of the security group: its field, not its tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub struct PlacementGroupSelector {
     pub name: Option<String>,
     /// Identifier of the placement group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = "^pg-[0-9a-z]+$"))]
+    #[schemars(regex(pattern = patterns::PLACEMENT_GROUP_ID))]
     pub id: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub struct AmiSelectorTerm {
     pub tags: BTreeMap<String, String>,
     /// Identifier of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = "ami-[0-9a-z]+"))]
+    #[schemars(regex(pattern = patterns::IMAGE_ID))]
     pub id: Option<String>,
     /// Name of the image: its field, not its tag; `*` and `?` are wildcards.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,6 +15,7 @@ use super::{ErrorKind, FieldError, names};
 use crate::capacitybuffer::CapacityBuffer;
 use crate::kwoknodeclass::KwokNodeClass;
 use crate::labels;
+use crate::likeness::nearest_of;
 use crate::nodeclaim::NodeClaim;
 use crate::nodeclass::Ec2NodeClass;
 use crate::nodeoverlay::NodeOverlay;
@@ -96,7 +97,7 @@ impl Check<'_> {
                     Self::report(
                         path,
                         errors,
-                        format!("`{resource}` is known of every instance type and cannot be set"),
+                        format!("`{resource}` is defined by the instance type and cannot be set"),
                     );
                 });
             }
@@ -194,7 +195,16 @@ fn known_values(key: &str, requirement: &Requirement, path: &Path, errors: &mut 
     let possible = requirement.values.iter().filter(|value| known.contains(&value.as_str())).count();
     let needed = requirement.min_values.and_then(|count| usize::try_from(count).ok()).unwrap_or(1).max(1);
     if possible < needed {
-        let message = format!("`{key}` needs {needed} of the values that it can have: `{}`", known.join("`, `"));
+        let wrong = requirement.values.iter().find(|value| !known.contains(&value.as_str()));
+        let known_list = known.join("`, `");
+        let message = match wrong {
+            Some(wrong) => {
+                let nearest = nearest_of(known.iter().copied(), wrong);
+                let meant = nearest.map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
+                format!("`{key}` has the unknown value `{wrong}`; known values are `{known_list}`{meant}")
+            }
+            None => format!("`{key}` needs {needed} of its known values, which are `{known_list}`"),
+        };
         Check::report(path, errors, message);
     }
 }
@@ -216,7 +226,7 @@ fn taints(taints: &[Taint], startup_taints: &[Taint], path: &mut Path, errors: &
                     }
                     if !seen.insert((&taint.key, &taint.effect)) {
                         let message = format!(
-                            "taint `{}:{}` is there more than once among `taints` and `startupTaints`",
+                            "taint `{}:{}` occurs more than once in `taints` and `startupTaints`",
                             taint.key, taint.effect
                         );
                         Check::report(path, errors, message);

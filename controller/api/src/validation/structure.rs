@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::path::Path;
-use super::rule::{Outcome, cel_value};
+use super::rule::{CompiledRule, Outcome, cel_value};
 use super::schema::{ListType, Node, NodeType};
-use super::{ErrorKind, FieldError, UnknownField, unknown};
+use super::{ErrorKind, FieldError, UnknownField, advice, unknown};
 use crate::likeness::nearest_of;
 use crate::patterns;
 
@@ -91,8 +91,9 @@ pub(super) fn validate(node: &Node, value: &Value, path: &mut Path, errors: &mut
         && !has_type(kind, value)
     {
         let quotes = matches!((kind, value), (NodeType::String, Value::Number(_) | Value::Bool(_)));
-        let hint = if quotes { "\n\nhint: put the value in quotes" } else { "" };
-        let message = format!("`{}` must be {}, not {}{hint}", path.last_field(), kind.name(), type_name(value));
+        let hint = if quotes { "put the value in quotes".to_owned() } else { format!("write {}", kind.name()) };
+        let message =
+            format!("`{}` must be {}, not {}\n\nhint: {hint}", path.last_field(), kind.name(), type_name(value));
         errors.push(FieldError::new(path, ErrorKind::Type, message));
         return;
     }
@@ -114,17 +115,23 @@ pub(super) fn validate(node: &Node, value: &Value, path: &mut Path, errors: &mut
         Value::Number(number) => {
             let number = number.as_f64().unwrap_or(f64::NAN);
             if let Some(minimum) = node.minimum.filter(|minimum| number < *minimum) {
-                let message = format!("`{}` is {value}, but must be at least {minimum}", path.last_field());
+                let hint = range(node);
+                let message = format!("`{}` is {value}, but must be at least {minimum}{hint}", path.last_field());
                 errors.push(FieldError::new(path, ErrorKind::Range, message));
             }
             if let Some(maximum) = node.maximum.filter(|maximum| number > *maximum) {
-                let message = format!("`{}` is {value}, but must be at most {maximum}", path.last_field());
+                let hint = range(node);
+                let message = format!("`{}` is {value}, but must be at most {maximum}{hint}", path.last_field());
                 errors.push(FieldError::new(path, ErrorKind::Range, message));
             }
             if node.kind == Some(NodeType::Integer { is_short: true })
                 && value.as_i64().is_none_or(|number| i32::try_from(number).is_err())
             {
-                let message = format!("`{}` is {value}, but must fit in 32 bits", path.last_field());
+                let most = i32::MAX;
+                let message = format!(
+                    "`{}` is {value}, but must fit in 32 bits\n\nhint: write at most {most}",
+                    path.last_field()
+                );
                 errors.push(FieldError::new(path, ErrorKind::Range, message));
             }
         }
@@ -143,7 +150,8 @@ fn validate_object(node: &Node, fields: &Map<String, Value>, path: &mut Path, er
         });
     }
     if let Some(most) = node.properties_count.max.filter(|most| exceeds(fields.len(), *most)) {
-        let message = format!("`{}` has {} entries, but may have at most {most}", path.last_field(), fields.len());
+        let (name, count) = (path.last_field(), fields.len());
+        let message = format!("`{name}` has {count} entries, but may have at most {most}\n\nhint: remove entries");
         errors.push(FieldError::new(path, ErrorKind::TooMany, message));
     }
     for (name, field) in fields {
@@ -157,11 +165,13 @@ fn validate_object(node: &Node, fields: &Map<String, Value>, path: &mut Path, er
 
 fn validate_list(node: &Node, entries: &[Value], path: &mut Path, errors: &mut Vec<FieldError>) {
     if let Some(most) = node.items_count.max.filter(|most| exceeds(entries.len(), *most)) {
-        let message = format!("`{}` has {} entries, but may have at most {most}", path.last_field(), entries.len());
+        let (name, count) = (path.last_field(), entries.len());
+        let message = format!("`{name}` has {count} entries, but may have at most {most}\n\nhint: remove entries");
         errors.push(FieldError::new(path, ErrorKind::TooMany, message));
     }
     if let Some(fewest) = node.items_count.min.filter(|fewest| falls_short(entries.len(), *fewest)) {
-        let message = format!("`{}` has {} entries, but needs at least {fewest}", path.last_field(), entries.len());
+        let (name, count) = (path.last_field(), entries.len());
+        let message = format!("`{name}` has {count} entries, but needs at least {fewest}\n\nhint: add an entry");
         errors.push(FieldError::new(path, ErrorKind::Range, message));
     }
     if let Some(items) = &node.items {
@@ -183,7 +193,8 @@ fn validate_list(node: &Node, entries: &[Value], path: &mut Path, errors: &mut V
         let Some(id) = identity(entry) else { break };
         if !seen.insert(id) {
             path.in_index(index, |path| {
-                let message = format!("`{}` has an entry more than once: {entry}", path.last_field());
+                let name = path.last_field();
+                let message = format!("`{name}` has an entry more than once: {entry}\n\nhint: remove one of the two");
                 errors.push(FieldError::new(path, ErrorKind::Duplicate, message));
             });
         }
@@ -193,17 +204,21 @@ fn validate_list(node: &Node, entries: &[Value], path: &mut Path, errors: &mut V
 fn validate_string(node: &Node, text: &str, path: &mut Path, errors: &mut Vec<FieldError>) {
     let characters = text.chars().count();
     if let Some(most) = node.length.max.filter(|most| exceeds(characters, *most)) {
-        let message = format!("`{}` has {characters} characters, but may have at most {most}", path.last_field());
+        let name = path.last_field();
+        let message = format!("`{name}` has {characters} characters, but may have at most {most}\n\nhint: shorten it");
         errors.push(FieldError::new(path, ErrorKind::TooLong, message));
     }
     if let Some(fewest) = node.length.min.filter(|fewest| falls_short(characters, *fewest)) {
-        let message = format!("`{}` has {characters} characters, but needs at least {fewest}", path.last_field());
+        let name = path.last_field();
+        let message =
+            format!("`{name}` has {characters} characters, but needs at least {fewest}\n\nhint: write a longer one");
         errors.push(FieldError::new(path, ErrorKind::Range, message));
     }
     if let Some(pattern) = node.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
         let hint =
             patterns::example(&pattern.text).map_or_else(String::new, |example| format!("\n\nhint: write {example}"));
-        let message = format!("`{}` is `{text}`, but must match `{}`{hint}", path.last_field(), pattern.text);
+        // Not the expression itself: those of the schemas are longer than a line.
+        let message = format!("`{}` is `{text}`, which is malformed{hint}", path.last_field());
         errors.push(FieldError::new(path, ErrorKind::Pattern, message));
     }
     if node.is_date_time && !is_date_time(text) {
@@ -217,7 +232,9 @@ pub(super) fn evaluate_rules(node: &Node, value: &Value, path: &mut Path, errors
     if !node.rules.is_empty() {
         let subject = cel_value(value);
         for rule in node.rules.iter().filter(|rule| rule.evaluate(&subject) == Outcome::Broken) {
-            errors.push(FieldError::new(path, ErrorKind::Rule, rule.message.clone()));
+            let (culprit, hint) = (culprit(node, rule, value), advice::on_rule(&rule.message, value));
+            let hint = hint.map_or_else(String::new, |hint| format!("\n\nhint: {hint}"));
+            errors.push(FieldError::new(path, ErrorKind::Rule, format!("{}{culprit}{hint}", rule.message)));
         }
     }
     match value {
@@ -238,6 +255,39 @@ pub(super) fn evaluate_rules(node: &Node, value: &Value, path: &mut Path, errors
             }
         }
         _ => {}
+    }
+}
+
+/// Returns the entry or value that breaks `rule` by itself, for the end of its message; empty if no single one does.
+fn culprit(node: &Node, rule: &CompiledRule, value: &Value) -> String {
+    let is_broken = |part: Value| rule.evaluate(&cel_value(&part)) == Outcome::Broken;
+    match value {
+        Value::Array(entries) => {
+            let found = entries.iter().enumerate().find(|(_, entry)| is_broken(Value::Array(vec![(*entry).clone()])));
+            match found.map(|(index, entry)| (index + 1, entry.get("key").and_then(Value::as_str))) {
+                Some((number, Some(key))) => format!(" (entry {number}, key `{key}`)"),
+                Some((number, None)) => format!(" (entry {number})"),
+                None => String::new(),
+            }
+        }
+        Value::Object(fields) if node.additional.is_some() => {
+            let alone =
+                |name: &String, field: &Value| Value::Object([(name.clone(), field.clone())].into_iter().collect());
+            let found = fields.iter().find(|(name, field)| is_broken(alone(name, field)));
+            found.map_or_else(String::new, |(name, field)| format!(" (`{name}` is `{}`)", plain(field)))
+        }
+        Value::String(text) if !text.is_empty() && !rule.message.contains(text.as_str()) => format!(" (`{text}`)"),
+        _ => String::new(),
+    }
+}
+
+/// Returns the hint on the numbers that `node` allows.
+fn range(node: &Node) -> String {
+    match (node.minimum, node.maximum) {
+        (Some(least), Some(most)) => format!("\n\nhint: write a number from {least} to {most}"),
+        (Some(least), None) => format!("\n\nhint: write a number of at least {least}"),
+        (None, Some(most)) => format!("\n\nhint: write a number of at most {most}"),
+        (None, None) => String::new(),
     }
 }
 
@@ -270,11 +320,14 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Returns a hint with the allowed value most similar to `value`.
+/// Returns a hint with the allowed value most similar to `value`, if any is.
 fn meant(node: &Node, value: &Value) -> String {
     let choices = node.choices.iter().filter_map(Value::as_str);
     let nearest = value.as_str().and_then(|text| nearest_of(choices, text));
-    nearest.map_or_else(String::new, |choice| format!("\n\nhint: did you mean `{choice}`?"))
+    nearest.map_or_else(
+        || "\n\nhint: write one of these values".to_owned(),
+        |choice| format!("\n\nhint: did you mean `{choice}`?"),
+    )
 }
 
 fn plain(value: &Value) -> String {

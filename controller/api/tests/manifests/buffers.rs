@@ -42,7 +42,7 @@ fn specification() {
             (spec(json!({"replicas": 0})), OK, ""),
             (spec(json!({"percentage": -1})), "spec.percentage", "at least 0"),
             (spec(json!({"percentage": 250})), OK, ""),
-            (spec(json!({"limits": {"cpu": "lots"}})), "spec.limits[cpu]", "must match"),
+            (spec(json!({"limits": {"cpu": "lots"}})), "spec.limits[cpu]", "is malformed"),
             (spec(json!({"limits": {"cpu": "-1"}})), "spec.limits[cpu]", "negative"),
             (spec(json!({"provisioningStrategy": "buffer.x-k8s.io/other"})), OK, ""),
         ],

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use muster_api::nodeclass::{Ec2NodeClass, Toggle};
 use muster_bootstrap::finding::{Finding, Severity};
+use muster_bootstrap::input::ClassSettings;
 use muster_bootstrap::kubelet::taints::Taint;
-use muster_bootstrap::question::ClassSettings;
-use muster_bootstrap::{Question, judge_node_class, verdicts};
+use muster_bootstrap::{BootstrapInput, validate_node_class, verdicts};
 
 use crate::launch::{Cluster, bootstrap_family, family_of, launch_of};
 
@@ -22,16 +22,16 @@ pub fn bootstrap_findings(class: &Ec2NodeClass, cluster: &Cluster) -> Vec<Findin
         hop_limit: Some(options.http_put_response_hop_limit).filter(|limit| *limit != 1),
         has_no_metadata: options.http_endpoint == Toggle::Disabled,
     };
-    let question = Question {
+    let input = BootstrapInput {
         family: Some(bootstrap_family(family_of(spec))),
         required_taints: vec![Taint::unregistered()],
         class: Some(settings),
-        ..Question::default()
+        ..BootstrapInput::default()
     };
     let launch = launch_of(cluster, class, None, &BTreeMap::new(), &[]);
     let name = class.metadata.name.clone().unwrap_or_default();
     let own = spec.user_data.as_deref().unwrap_or_default();
-    let report = judge_node_class(question, &name, own, &launch);
+    let report = validate_node_class(input, &name, own, &launch);
     let mut findings = report.findings;
     // The agent finds this by the instance's tags; here it is known before an instance exists.
     findings.extend(report.effective.cluster_name.and_then(|named| another_cluster(&named, cluster)));

@@ -35,7 +35,7 @@ pub enum AliasError {
         hint: &'static str,
     },
     /// The alias is invalid.
-    #[error("`{0}` is no alias: write a family and a version, such as `al2023@latest`")]
+    #[error("`{0}` is not an alias: write a family and a version, such as `al2023@latest`")]
     Unknown(String),
 }
 

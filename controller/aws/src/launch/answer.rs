@@ -92,7 +92,7 @@ pub fn outcome<'a>(
     let error = match other {
         Some(error) => error,
         None if refused.is_empty() => {
-            CloudError::Transient { message: "CreateFleet launched nothing and does not say why".to_owned() }
+            CloudError::Transient { message: "CreateFleet launched no instance and gave no reason".to_owned() }
         }
         None => CloudError::NoCapacity { refused },
     };

@@ -27,7 +27,7 @@ pub(super) struct Caller {
     pub(super) clock: Clock,
     /// Locked for a few instructions, never across an await.
     budgets: Mutex<Budgets>,
-    witness: OnceLock<Arc<dyn CallObserver>>,
+    observer: OnceLock<Arc<dyn CallObserver>>,
 }
 
 /// A failed call.
@@ -97,12 +97,12 @@ fn causes(error: &dyn Error) -> String {
 
 impl Caller {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, budgets: Mutex::default(), witness: OnceLock::new() }
+        Self { clock, budgets: Mutex::default(), observer: OnceLock::new() }
     }
 
     /// Sets the witness of every attempt; only the first invocation has an effect.
-    pub(super) fn seen_by(&self, witness: Arc<dyn CallObserver>) {
-        let _ = self.witness.set(witness);
+    pub(super) fn seen_by(&self, observer: Arc<dyn CallObserver>) {
+        let _ = self.observer.set(observer);
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -153,18 +153,18 @@ impl Caller {
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
             }
-            if let Some(witness) = self.witness.get() {
-                witness.before(operation).await;
+            if let Some(observer) = self.observer.get() {
+                observer.before(operation).await;
             }
             let sent = self.now();
             let asked = ask().await.map_err(|error| (Failure::of(operation, &error), error));
-            if let Some(witness) = self.witness.get() {
+            if let Some(observer) = self.observer.get() {
                 let ended = match &asked {
                     Ok(_) => Ended::Answered,
                     Err((Failure { code, .. }, _)) if code.is_empty() => Ended::Unanswered,
                     Err((failure, _)) => Ended::Refused { code: &failure.code, message: &failure.message },
                 };
-                witness.after(operation, ended).await;
+                observer.after(operation, ended).await;
             }
             let (failure, error) = match asked {
                 Ok(answer) => {

@@ -94,8 +94,8 @@ impl Ec2Cloud {
     }
 
     /// Sets the witness of every later attempt of a call; only the first invocation has an effect.
-    pub fn seen_by(&self, witness: Arc<dyn CallObserver>) {
-        self.0.caller.seen_by(witness);
+    pub fn seen_by(&self, observer: Arc<dyn CallObserver>) {
+        self.0.caller.seen_by(observer);
     }
 
     /// Stores a class as the API server has it. `group` is the placement group that it selects, `free` the number of

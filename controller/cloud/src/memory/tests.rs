@@ -64,7 +64,7 @@ fn capacity_runs_out_offering_by_offering() {
     let error = cloud.launch(&request("y", 1, &["a", "b"]), START).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "none of the 2 offerings that were tried could be had: a/a/on-demand: no capacity; b/a/on-demand: no capacity"
+        "none of the 2 offerings tried is available: a/a/on-demand: no capacity; b/a/on-demand: no capacity"
     );
     cloud.capacity.clear();
     assert_eq!(cloud.launch(&request("y", 1, &["a"]), START), Err(error), "an attempt that is over stays as it went");

@@ -14,12 +14,13 @@ use fixedbitset::FixedBitSet;
 use crate::compile::{Compiled, FREE, fits};
 use crate::model::{MinValuesPolicy, Options, Problem};
 use crate::pack::groups::{Group, Grouped, PreferenceMode};
+use crate::pack::remaining_demand::RemainingDemand;
 use crate::pack::shape_index::ShapeIndex;
-use crate::pack::stock::Stock;
 use crate::solution::Solution;
 
 /// Returns a lower bound, in USD per hour, on the cost of placing the pods on `solution`'s new nodes on offerings of
-/// `problem`. All pools are allowed, weights and limits are ignored, and so are preferred terms.
+/// `problem`. All pools are allowed, weights and limits are ignored, and so are preferred terms. The
+/// [example of the crate](crate#example) calls it.
 pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) -> f64 {
     lower_bound_of(problem, options, solution.new_nodes.iter().flat_map(|node| &node.pods).copied())
 }
@@ -43,29 +44,29 @@ pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoItera
     for (group, is_placed) in grouped.groups.iter_mut().zip(are_placed) {
         group.units.retain(|&pod| is_placed && on_new.contains(pod as usize));
     }
-    let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
-    if stock.left == 0 {
+    let (unplaced, _) = RemainingDemand::of_groups(&grouped, compiled.cells.len());
+    if unplaced.left == 0 {
         return 0.0;
     }
-    let shape_index = ShapeIndex::new(&compiled, &grouped, &stock, false);
-    let demands = shape_index.demands(&stock, stock.least_nodes(&grouped.rules.host));
+    let shape_index = ShapeIndex::new(&compiled, &grouped, &unplaced, false);
+    let demands = shape_index.demands(&unplaced, unplaced.least_nodes(&grouped.rules.host));
     // Dominated shapes are worth no more than the shapes that dominate them, so the undominated ones prove the bound.
     let sources = shape_index.sources(shape_index.basic);
     let duals = fluid::solve(&sources, &demands);
     let scale = fluid::valid_scale(&duals, &sources, demands.width);
     let fluid = if scale.is_finite() { scale * fluid::value(&duals, &demands) } else { 0.0 };
     let fluid = (fluid - reservations_worth(&compiled, &shape_index, &duals, scale, demands.width)).max(0.0);
-    let single = dearest_pod(&compiled, &grouped, &stock);
+    let single = dearest_pod(&compiled, &grouped, &unplaced);
     // Free nodes were priced at `FREE`, and there are at most as many as pods.
     let free = compiled.shapes.iter().any(|shape| shape.cheapest <= FREE);
-    let spared = if free { FREE * stock.left as f64 } else { 0.0 };
+    let spared = if free { FREE * unplaced.left as f64 } else { 0.0 };
     // Split prices do not tell the value of the contents of a reservation.
     if compiled.shapes.iter().any(|shape| !shape.reserved.is_empty()) {
         return (fluid.max(single) - spared).max(0.0);
     }
     let rules = &grouped.rules.host;
-    let rule = stock.tightest(rules).map(|(rule, _)| (rule, rules[rule as usize].limit));
-    let items = split::items(&stock, &shape_index.group_of, rule);
+    let rule = unplaced.tightest(rules).map(|(rule, _)| (rule, rules[rule as usize].limit));
+    let items = split::items(&unplaced, &shape_index.group_of, rule);
     let split = split::solve(&sources, &items, split::Start::Fluid(&duals), demands.width);
     let values = split.values(&sources, &items, demands.width);
     let total: f64 = items.iter().zip(&values).map(|(item, value)| item.count * value).sum();
@@ -73,8 +74,8 @@ pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoItera
 }
 
 /// Returns the highest, over all pods, of the price of the cheapest node for a pod: tight for one or two pods.
-fn dearest_pod(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock) -> f64 {
-    let kinds = stock.kinds.iter().zip(&stock.left_of_kind).filter(|&(_, &left)| left > 0);
+fn dearest_pod(compiled: &Compiled<'_>, grouped: &Grouped, unplaced: &RemainingDemand) -> f64 {
+    let kinds = unplaced.kinds.iter().zip(&unplaced.left_of_kind).filter(|&(_, &left)| left > 0);
     let cheapest = kinds.map(|(kind, _)| {
         let admits = &grouped.admits[kind.signature as usize];
         let shapes = compiled.shapes.iter().enumerate().filter(|(_, shape)| fits(&kind.sizes, &shape.room));

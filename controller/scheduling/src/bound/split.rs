@@ -20,7 +20,7 @@
 
 use super::fluid::{Duals, Source};
 use crate::compile::fits;
-use crate::pack::stock::Stock;
+use crate::pack::remaining_demand::RemainingDemand;
 
 /// Pods that are priced alike.
 #[derive(Debug, Clone)]
@@ -32,16 +32,16 @@ pub(crate) struct Item<'a> {
     pub(crate) slot: f64,
 }
 
-/// Returns the kinds of a stock as items; with `rule`, a host rule and its limit, the pods that it keeps apart are
+/// Returns the kinds of a demand as items; with `rule`, a host rule and its limit, the pods that it keeps apart are
 /// separate items.
-pub(crate) fn items<'a>(stock: &'a Stock, group_of: &[usize], rule: Option<(u32, i32)>) -> Vec<Item<'a>> {
-    let apart = rule.map(|(rule, limit)| (stock.apart_of_kind(rule), 1.0 / f64::from(limit.max(1))));
-    let mut items = Vec::with_capacity(stock.kinds.len());
-    for (kind, one) in stock.kinds.iter().enumerate() {
+pub(crate) fn items<'a>(unplaced: &'a RemainingDemand, group_of: &[usize], rule: Option<(u32, i32)>) -> Vec<Item<'a>> {
+    let apart = rule.map(|(rule, limit)| (unplaced.apart_of_kind(rule), 1.0 / f64::from(limit.max(1))));
+    let mut items = Vec::with_capacity(unplaced.kinds.len());
+    for (kind, one) in unplaced.kinds.iter().enumerate() {
         let held = apart.as_ref().map_or((0, 0.0), |(apart, slot)| (apart[kind], *slot));
         let item = |count: usize, slot| Item { group: group_of[kind], sizes: &one.sizes, count: count as f64, slot };
         // Kinds without pods left keep their place.
-        items.push(item(stock.left_of_kind[kind] - held.0, 0.0));
+        items.push(item(unplaced.left_of_kind[kind] - held.0, 0.0));
         if held.0 > 0 {
             items.push(item(held.0, held.1));
         }
@@ -53,7 +53,7 @@ pub(crate) fn items<'a>(stock: &'a Stock, group_of: &[usize], rule: Option<(u32,
 #[derive(Debug, Clone)]
 pub(crate) struct Split {
     /// USD per unit of a column and, last, for the slot: `[source * (width + 1) + column]`.
-    pub(crate) asks: Vec<f64>,
+    pub(crate) duals: Vec<f64>,
     /// Share of each source in the price of the fractional optimum.
     pub(crate) shares: Vec<f64>,
 }
@@ -83,7 +83,7 @@ impl Start<'_> {
             Self::Fluid(duals) => {
                 source.groups.ones().map(|group| duals.unit[group * width + column]).fold(0.0, f64::max)
             }
-            Self::Near(split) => split.asks[index * (width + 1) + column],
+            Self::Near(split) => split.duals[index * (width + 1) + column],
         };
         (unit * room / source.price) as f32
     }
@@ -127,11 +127,11 @@ pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], start: Start<'_>
             shares[column * count + index] = start.share(source, index, column) + 0.02;
         }
     }
-    let mut asks = vec![0.0_f32; columns * count];
+    let mut duals = vec![0.0_f32; columns * count];
     let mut best = (0.0_f32, Vec::new());
     let mut spent = vec![0.0_f64; count];
     let mut load = vec![0.0_f32; columns * count];
-    let mut bids = vec![0.0_f32; count];
+    let mut unit_prices = vec![0.0_f32; count];
     for step in start.first_step()..STEPS {
         let progress = step as f32 / (STEPS - 1) as f32;
         // From 0.15 down to 0.004, from 0.5 down to 0.1: geometric, by repeated factors.
@@ -143,32 +143,32 @@ pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], start: Start<'_>
                 let share = &mut shares[column * count + index];
                 *share = if sum > 0.0 { *share / sum } else { 0.0 };
                 let room = room(index, column);
-                asks[column * count + index] =
+                duals[column * count + index] =
                     if room > 0.0 { *share * sources[index].price as f32 / room } else { 0.0 };
             }
         }
         load.fill(0.0);
         let mut value = 0.0;
         for cluster in &clusters {
-            bids.copy_from_slice(&cluster.barrier);
-            for (asks, &size) in asks.chunks_exact(count).zip(&cluster.sizes) {
+            unit_prices.copy_from_slice(&cluster.barrier);
+            for (duals, &size) in duals.chunks_exact(count).zip(&cluster.sizes) {
                 if size > 0.0 {
-                    bids.iter_mut().zip(asks).for_each(|(bid, ask)| *bid += ask * size);
+                    unit_prices.iter_mut().zip(duals).for_each(|(unit_price, dual)| *unit_price += dual * size);
                 }
             }
-            let least = bids.iter().copied().fold(f32::INFINITY, f32::min);
+            let least = unit_prices.iter().copied().fold(f32::INFINITY, f32::min);
             if !least.is_finite() || least <= 0.0 {
                 continue;
             }
             value += least * cluster.count;
             let factor = 1.0 / (least * temperature);
             let mut sum = 0.0;
-            for bid in &mut bids {
-                *bid = decay((least - *bid).max(-1e30) * factor);
-                sum += *bid;
+            for unit_price in &mut unit_prices {
+                *unit_price = decay((least - *unit_price).max(-1e30) * factor);
+                sum += *unit_price;
             }
             let each = cluster.count / sum;
-            for (source, &weight) in bids.iter().enumerate() {
+            for (source, &weight) in unit_prices.iter().enumerate() {
                 if weight > 0.0 {
                     for (column, &size) in cluster.sizes.iter().enumerate() {
                         load[column * count + source] += each * weight * size;
@@ -177,7 +177,7 @@ pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], start: Start<'_>
             }
         }
         if value > best.0 {
-            best = (value, asks.clone());
+            best = (value, duals.clone());
         }
         for source in 0..count {
             let mut fullest = 0.0_f32;
@@ -200,7 +200,7 @@ pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], start: Start<'_>
     }
     let all: f64 = spent.iter().sum();
     let shares = spent.iter().map(|&spent| if all > 0.0 { spent / all } else { 0.0 }).collect();
-    Split { asks: valid(sources, &best.1, width), shares }
+    Split { duals: valid(sources, &best.1, width), shares }
 }
 
 /// Returns approximately `end` to the power of `progress`: linear between 16 points of the geometric sequence.
@@ -215,24 +215,24 @@ fn between(end: f32, progress: f32) -> f32 {
 }
 
 /// Returns the prices by source and column, scaled such that no source charges more for its whole room than its price.
-fn valid(sources: &[Source<'_>], asks: &[f32], width: usize) -> Vec<f64> {
+fn valid(sources: &[Source<'_>], duals: &[f32], width: usize) -> Vec<f64> {
     let columns = width + 1;
     let mut valid = vec![0.0; sources.len() * columns];
-    if asks.is_empty() {
+    if duals.is_empty() {
         return valid;
     }
     for (index, source) in sources.iter().enumerate() {
         let mut whole = 0.0;
         for column in 0..columns {
-            let ask = f64::from(asks[column * sources.len() + index]).max(0.0);
+            let dual = f64::from(duals[column * sources.len() + index]).max(0.0);
             let room = if column == width { 1.0 } else { f64::from(source.room[column].max(0)) };
             if room > 0.0 {
-                valid[index * columns + column] = ask;
-                whole += ask * room;
+                valid[index * columns + column] = dual;
+                whole += dual * room;
             }
         }
         let scale = if whole > source.price { source.price / whole } else { 1.0 };
-        valid[index * columns..][..columns].iter_mut().for_each(|ask| *ask *= scale * (1.0 - 1e-12));
+        valid[index * columns..][..columns].iter_mut().for_each(|dual| *dual *= scale * (1.0 - 1e-12));
     }
     valid
 }
@@ -244,13 +244,13 @@ impl Split {
         let value = |item: &Item<'_>| {
             let mut least = f64::INFINITY;
             for (index, source) in sources.iter().enumerate() {
-                let asks = &self.asks[index * (width + 1)..][..width + 1];
-                let mut bid = asks[width] * item.slot;
-                for (ask, &size) in asks.iter().zip(item.sizes) {
-                    bid += ask * f64::from(size);
+                let duals = &self.duals[index * (width + 1)..][..width + 1];
+                let mut unit_price = duals[width] * item.slot;
+                for (dual, &size) in duals.iter().zip(item.sizes) {
+                    unit_price += dual * f64::from(size);
                 }
-                if bid < least && source.groups.contains(item.group) && fits(item.sizes, source.room) {
-                    least = bid;
+                if unit_price < least && source.groups.contains(item.group) && fits(item.sizes, source.room) {
+                    least = unit_price;
                 }
             }
             if least.is_finite() { least } else { 0.0 }

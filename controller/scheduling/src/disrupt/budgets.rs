@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::input::{Cause, DisruptionInput, NodeBudget, Share, Window};
+use super::input::{BudgetLimit, Cause, DisruptionInput, NodeBudget, Window};
 
 /// Causes to which budgets apply.
 const VOLUNTARY: [Cause; 3] = [Cause::Empty, Cause::Underutilized, Cause::Drifted];
@@ -30,23 +30,24 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn new(estate: &DisruptionInput, now: Timestamp) -> Self {
-        let pools = estate.problem.pools.len();
+    pub(super) fn new(input: &DisruptionInput, now: Timestamp) -> Self {
+        let pools = input.problem.pools.len();
         let (mut total, mut away) = (vec![0_u64; pools], vec![0_u64; pools]);
-        for (node, member) in estate.problem.nodes.iter().zip(&estate.members) {
-            let Some((member, pool)) = member.as_ref().and_then(|member| Some((member, member.pool?))) else {
+        for (node, managed_node) in input.problem.nodes.iter().zip(&input.managed_nodes) {
+            let Some((managed_node, pool)) =
+                managed_node.as_ref().and_then(|managed_node| Some((managed_node, managed_node.pool?)))
+            else {
                 continue;
             };
             if !node.initialized {
                 continue;
             }
             total[pool] += 1;
-            away[pool] += u64::from(node.deleting || !member.ready);
+            away[pool] += u64::from(node.deleting || !managed_node.ready);
         }
-        let of_pool = |pool: usize| {
-            VOLUNTARY.map(|cause| Allowance::new(&estate.policies[pool].budgets, cause, total[pool], now))
-        };
-        Self { allowed: (0..pools).map(of_pool).collect(), away, evictions: vec![0; estate.pod_budgets.len()] }
+        let of_pool =
+            |pool: usize| VOLUNTARY.map(|cause| Allowance::new(&input.policies[pool].budgets, cause, total[pool], now));
+        Self { allowed: (0..pools).map(of_pool).collect(), away, evictions: vec![0; input.pod_budgets.len()] }
     }
 
     /// Returns the number of nodes of `pool` that can still be disrupted for `cause`.
@@ -71,17 +72,17 @@ impl Ledger {
 
     /// Returns the first pod budget that does not allow evicting all its pods on a node in addition to the evictions of
     /// earlier commands. The first node that needs a budget is always allowed: its pods are evicted one by one.
-    pub(super) fn pods_left(&self, estate: &DisruptionInput, node: usize) -> Option<usize> {
+    pub(super) fn pods_left(&self, input: &DisruptionInput, node: usize) -> Option<usize> {
         let over = |&(budget, count): &(usize, u32)| {
             let taken = self.evictions[budget];
-            taken > 0 && taken.saturating_add(count) > estate.pod_budgets[budget].allowed
+            taken > 0 && taken.saturating_add(count) > input.pod_budgets[budget].allowed
         };
-        guarded(estate, node).into_iter().find(over).map(|(budget, _)| budget)
+        guarded(input, node).into_iter().find(over).map(|(budget, _)| budget)
     }
 
     /// Counts the evictions of a node.
-    pub(super) fn evict(&mut self, estate: &DisruptionInput, node: usize) {
-        for (budget, count) in guarded(estate, node) {
+    pub(super) fn evict(&mut self, input: &DisruptionInput, node: usize) {
+        for (budget, count) in guarded(input, node) {
             self.evictions[budget] = self.evictions[budget].saturating_add(count);
         }
     }
@@ -94,16 +95,16 @@ impl Ledger {
 
 /// Returns the number of nodes that can still be disrupted by pool (its index) and cause: the budgets minus the
 /// unavailable nodes.
-pub fn allowed_disruptions(estate: &DisruptionInput, now: Timestamp) -> Vec<(usize, Cause, u64)> {
-    let ledger = Ledger::new(estate, now);
-    let pools = 0..estate.problem.pools.len();
+pub fn allowed_disruptions(input: &DisruptionInput, now: Timestamp) -> Vec<(usize, Cause, u64)> {
+    let ledger = Ledger::new(input, now);
+    let pools = 0..input.problem.pools.len();
     pools.flat_map(|pool| VOLUNTARY.map(|cause| (pool, cause, ledger.left(pool, cause)))).collect()
 }
 
 /// Returns the number of evictable pods of a node, by pod budget.
-fn guarded(estate: &DisruptionInput, node: usize) -> BTreeMap<usize, u32> {
+fn guarded(input: &DisruptionInput, node: usize) -> BTreeMap<usize, u32> {
     let mut counts = BTreeMap::new();
-    let node_pods = estate.members[node].iter().flat_map(|member| &member.node_pods);
+    let node_pods = input.managed_nodes[node].iter().flat_map(|managed_node| &managed_node.node_pods);
     for budget in node_pods.filter(|node_pod| node_pod.evictable).flat_map(|node_pod| &node_pod.budgets) {
         *counts.entry(*budget).or_default() += 1;
     }
@@ -129,8 +130,8 @@ impl Allowance {
             let nodes = budget.nodes.of(total);
             if nodes < least.nodes {
                 let share = match budget.nodes {
-                    Share::Count(count) => format!("`nodes: {count}`"),
-                    Share::Percent(percent) => format!("`nodes: {percent}%`"),
+                    BudgetLimit::Count(count) => format!("`nodes: {count}`"),
+                    BudgetLimit::Percent(percent) => format!("`nodes: {percent}%`"),
                 };
                 let word = if nodes == 1 { "node" } else { "nodes" };
                 let rule = format!("budget {share}{window} allows {nodes} {word} of {total} for {}", cause.name());
@@ -141,7 +142,7 @@ impl Allowance {
     }
 }
 
-impl Share {
+impl BudgetLimit {
     /// Returns the number of nodes, out of `total`. Percentages round up, so that a small pool is not stuck.
     fn of(self, total: u64) -> u64 {
         match self {
@@ -158,7 +159,7 @@ mod tests {
     use super::super::schedule::Schedule;
     use super::*;
 
-    fn budget(nodes: Share, causes: &[Cause], window: Window) -> NodeBudget {
+    fn budget(nodes: BudgetLimit, causes: &[Cause], window: Window) -> NodeBudget {
         NodeBudget { nodes, causes: causes.to_vec(), window }
     }
 
@@ -169,8 +170,10 @@ mod tests {
     #[test]
     fn the_least_budget_in_force_counts() {
         let nights = Window::After(Schedule::parse("0 22 * * *").unwrap(), SignedDuration::from_hours(8));
-        let budgets =
-            [budget(Share::Percent(10), &[], Window::Always), budget(Share::Count(0), &[Cause::Drifted], nights)];
+        let budgets = [
+            budget(BudgetLimit::Percent(10), &[], Window::Always),
+            budget(BudgetLimit::Count(0), &[Cause::Drifted], nights),
+        ];
         for (cause, now, total, expected) in [
             (Cause::Empty, "2026-11-20T12:00:00Z", 21, 3),
             (Cause::Drifted, "2026-11-20T12:00:00Z", 20, 2),
@@ -183,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_schedule_that_nobody_can_read_allows_nothing() {
-        let budgets = [budget(Share::Count(5), &[], Window::Unreadable("no".into()))];
+        let budgets = [budget(BudgetLimit::Count(5), &[], Window::Unreadable("no".into()))];
         assert_eq!(allowed(&budgets, Cause::Empty, 10, "2026-11-20T12:00:00Z"), 0);
     }
 }

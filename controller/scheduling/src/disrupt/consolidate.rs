@@ -39,9 +39,9 @@ pub(super) struct Proposal {
 impl Pass<'_> {
     pub(super) fn consolidate(&mut self) {
         // Nodes whose own pods changed recently take no pods from consolidation.
-        for (node, member) in self.members() {
-            let after = member.pool.and_then(|pool| self.estate().policies[pool].consolidate_after);
-            if after.is_some() && !member.is_consolidatable(after, self.world.now) {
+        for (node, managed_node) in self.managed_nodes() {
+            let after = managed_node.pool.and_then(|pool| self.input().policies[pool].consolidate_after);
+            if after.is_some() && !managed_node.is_consolidatable(after, self.world.now) {
                 self.world.close(node);
             }
         }
@@ -113,13 +113,14 @@ impl Pass<'_> {
     /// Returns the nodes of `ordered` that the budgets allow, in order.
     fn within_budgets(&self, ordered: Vec<usize>) -> Vec<usize> {
         let mut ledger = self.ledger.clone();
-        let pool_of = |node: usize| self.estate().members[node].as_ref().and_then(|member| member.pool);
+        let pool_of =
+            |node: usize| self.input().managed_nodes[node].as_ref().and_then(|managed_node| managed_node.pool);
         let mut goes = |&node: &usize| {
             let Some(pool) = pool_of(node) else { return false };
-            let free = ledger.left(pool, Cause::Underutilized) > 0 && ledger.pods_left(self.estate(), node).is_none();
+            let free = ledger.left(pool, Cause::Underutilized) > 0 && ledger.pods_left(self.input(), node).is_none();
             if free {
                 ledger.take(Some(pool));
-                ledger.evict(self.estate(), node);
+                ledger.evict(self.input(), node);
             }
             free
         };
@@ -202,8 +203,8 @@ impl Pass<'_> {
             }
             // All of these would wait for the slowest launch, and fail with the first that fails: use smaller groups,
             // each with its own new nodes.
-            for company in part.nodes.chunks(MOST_TOGETHER) {
-                let trial = self.world.attempt(company);
+            for batch in part.nodes.chunks(MOST_TOGETHER) {
+                let trial = self.world.attempt(batch);
                 if let Ok(offer) = self.offer(&trial) {
                     self.accept((Cause::Underutilized, method(&trial)), &trial, offer.launches);
                 }
@@ -215,7 +216,7 @@ impl Pass<'_> {
 
     fn one_by_one(&mut self, candidates: &[(usize, usize)]) {
         let mut tried = 0;
-        let still: Vec<usize> = self.members().into_iter().map(|(node, _)| node).collect();
+        let still: Vec<usize> = self.managed_nodes().into_iter().map(|(node, _)| node).collect();
         for &(node, pool) in candidates {
             if still.binary_search(&node).is_err() {
                 continue;
@@ -233,7 +234,7 @@ impl Pass<'_> {
             }
             tried += 1;
             if tried > SINGLES {
-                self.keep(node, Block::NothingToGain, "it is among those worth keeping beside what goes".to_owned());
+                self.keep(node, Block::NothingToGain, "removing it as well would save nothing".to_owned());
                 continue;
             }
             let trial = self.world.attempt(&[node]);

@@ -3,7 +3,7 @@
 
 use super::consolidate::MOST_TOGETHER;
 use super::decision::{Block, Method};
-use super::input::{Cause, Member};
+use super::input::{Cause, ManagedNode};
 use super::pass::Pass;
 use super::world::Trial;
 use crate::model::PoolState;
@@ -18,7 +18,7 @@ impl Pass<'_> {
         for node in self.drifted(true) {
             let Some(pool) = self.pool_for_drift(node) else { continue };
             let trial = self.attempt_static(node);
-            let name = self.estate().problem.pools[pool].name.clone();
+            let name = self.input().problem.pools[pool].name.clone();
             if trial.solution.new_nodes.len() != 1 {
                 let message = format!("NodePool `{name}` has drifted, and its limits or types leave no replacement");
                 self.keep(node, Block::PodsWouldNotFit, message);
@@ -91,10 +91,13 @@ impl Pass<'_> {
         let mut ledger = self.ledger.clone();
         let mut going = Vec::new();
         for &node in waiting {
-            let Some(pool) = self.estate().members[node].as_ref().and_then(|member| member.pool) else { continue };
-            if ledger.left(pool, Cause::Drifted) > 0 && ledger.pods_left(self.estate(), node).is_none() {
+            let Some(pool) = self.input().managed_nodes[node].as_ref().and_then(|managed_node| managed_node.pool)
+            else {
+                continue;
+            };
+            if ledger.left(pool, Cause::Drifted) > 0 && ledger.pods_left(self.input(), node).is_none() {
                 ledger.take(Some(pool));
-                ledger.evict(self.estate(), node);
+                ledger.evict(self.input(), node);
                 going.push(node);
             }
             if going.len() == MOST_TOGETHER {
@@ -107,14 +110,14 @@ impl Pass<'_> {
     /// Returns the drifted nodes that can be disrupted, in their order.
     fn drifted(&mut self, fixed: bool) -> Vec<usize> {
         let mut nodes = Vec::new();
-        for (node, member) in self.members() {
-            let Some(drift) = &member.drifted else { continue };
+        for (node, managed_node) in self.managed_nodes() {
+            let Some(drift) = &managed_node.drifted else { continue };
             if self.is_static(node) != fixed || !self.is_asked_about(node) || !self.node_is_free(node) {
                 continue;
             }
             // Draining is bounded: the pods' annotations and budgets are respected only until its end.
-            if (member.drain_is_bounded || self.pods_are_free(node)) && self.takes_none(node) {
-                nodes.push((member.leavers().next().is_some(), drift.since, node));
+            if (managed_node.drain_is_bounded || self.pods_are_free(node)) && self.takes_none(node) {
+                nodes.push((managed_node.leavers().next().is_some(), drift.since, node));
             }
         }
         nodes.sort_unstable();
@@ -124,7 +127,7 @@ impl Pass<'_> {
     /// Returns the node's pool if its budgets and those of the pods allow the disruption now; otherwise records the
     /// reason.
     fn pool_for_drift(&mut self, node: usize) -> Option<usize> {
-        let pool = self.estate().members[node].as_ref().and_then(|member| member.pool)?;
+        let pool = self.input().managed_nodes[node].as_ref().and_then(|managed_node| managed_node.pool)?;
         if self.ledger.left(pool, Cause::Drifted) == 0 {
             self.keep_by_budget(&self.ledger.clone(), node, pool, Cause::Drifted);
             return None;
@@ -147,7 +150,9 @@ impl Pass<'_> {
 
     /// Tries to replace a static node by one node of its pool, which takes all pods of the node.
     pub(super) fn attempt_static(&mut self, node: usize) -> Trial {
-        let Some(pool) = self.estate().members[node].as_ref().and_then(|member: &Member| member.pool) else {
+        let Some(pool) =
+            self.input().managed_nodes[node].as_ref().and_then(|managed_node: &ManagedNode| managed_node.pool)
+        else {
             return self.world.attempt(&[node]);
         };
         let pools = self.world.problem.pools.clone();

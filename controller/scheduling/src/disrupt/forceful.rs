@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::consolidate::MOST_TOGETHER;
 use super::decision::{Block, Method};
-use super::input::{Cause, Member};
+use super::input::{Cause, ManagedNode};
 use super::pass::Pass;
 use super::world::Trial;
 
@@ -31,26 +31,26 @@ impl Pass<'_> {
     /// Returns the nodes of a forceful disruption, by cause in the order of execution; expired nodes are sorted by
     /// expiry.
     pub(super) fn forced(&mut self) -> [(Why, Vec<usize>); 3] {
-        let members = self.members();
-        let interrupted = |member: &Member| member.interrupted.is_some();
+        let managed_nodes = self.managed_nodes();
+        let interrupted = |managed_node: &ManagedNode| managed_node.interrupted.is_some();
         let broken: Vec<usize> = if self.world.settings.node_repair { self.broken() } else { Vec::new() };
         let now = self.world.now;
-        let expired = |member: &Member| member.expires().is_some_and(|end| end <= now);
+        let expired = |managed_node: &ManagedNode| managed_node.expires().is_some_and(|end| end <= now);
         let mut groups = [
             ((Cause::Interrupted, Method::Interruption), Vec::new()),
             ((Cause::Unhealthy, Method::Repair), Vec::new()),
             ((Cause::Expired, Method::Expiration), Vec::new()),
         ];
-        for (node, member) in members {
+        for (node, managed_node) in managed_nodes {
             let group = match () {
-                () if interrupted(member) => 0,
+                () if interrupted(managed_node) => 0,
                 () if broken.contains(&node) => 1,
-                () if expired(member) => 2,
+                () if expired(managed_node) => 2,
                 () => continue,
             };
             groups[group].1.push(node);
         }
-        let expires = |&node: &usize| (self.estate().members[node].as_ref().and_then(Member::expires), node);
+        let expires = |&node: &usize| (self.input().managed_nodes[node].as_ref().and_then(ManagedNode::expires), node);
         groups[2].1.sort_by_key(expires);
         groups
     }
@@ -64,11 +64,11 @@ impl Pass<'_> {
                 let launches = trial.solution.new_nodes.clone();
                 self.accept(why, &trial, launches);
             }
-            for company in others.chunks(MOST_TOGETHER) {
+            for batch in others.chunks(MOST_TOGETHER) {
                 let trial = if why.0 == Cause::Expired {
-                    self.attempt_expired(company)
+                    self.attempt_expired(batch)
                 } else {
-                    self.world.attempt_anyway(company)
+                    self.world.attempt_anyway(batch)
                 };
                 for part in trial.parts() {
                     if why.0 == Cause::Expired && !part.places_all() && self.waits_for_turn(&part) {
@@ -83,8 +83,8 @@ impl Pass<'_> {
 
     /// Tries to place the pods of expired nodes, leaving out nodes whose pods have no place and that may still wait for
     /// one.
-    fn attempt_expired(&mut self, company: &[usize]) -> Trial {
-        let mut going = company.to_vec();
+    fn attempt_expired(&mut self, batch: &[usize]) -> Trial {
+        let mut going = batch.to_vec();
         loop {
             let trial = self.world.attempt_anyway(&going);
             let waiting: Vec<usize> = trial.stuck().into_iter().filter(|&node| self.waits_for_places(node)).collect();
@@ -94,10 +94,10 @@ impl Pass<'_> {
             for &node in &waiting {
                 let homeless = trial.solution.unschedulable.iter().map(|one| trial.pods[one.pod]);
                 let pod = homeless.filter(|(owner, _)| *owner == node).map(|place| self.world.pod(place).name).min();
-                let due = self.estate().members[node].as_ref().and_then(Member::expires).map(late);
+                let due = self.input().managed_nodes[node].as_ref().and_then(ManagedNode::expires).map(late);
                 let (pod, due) = (pod.unwrap_or_default(), due.unwrap_or(Timestamp::MAX));
                 let message =
-                    format!("its time is up, but pod `{pod}` would find no place; it goes all the same at {due}");
+                    format!("it has expired, but pod `{pod}` would fit nowhere; it is removed anyway at {due}");
                 self.keep(node, Block::PodsWouldNotFit, message);
             }
             going.retain(|node| !waiting.contains(node));
@@ -106,7 +106,7 @@ impl Pass<'_> {
 
     /// Returns true if an expired node whose pods have no place may still wait.
     pub(super) fn waits_for_places(&self, node: usize) -> bool {
-        let expires = self.estate().members[node].as_ref().and_then(Member::expires);
+        let expires = self.input().managed_nodes[node].as_ref().and_then(ManagedNode::expires);
         expires.is_some_and(|expires| self.world.now < late(expires))
     }
 
@@ -114,9 +114,9 @@ impl Pass<'_> {
     /// node of their pools that is being launched or deleted. They go one after the other, each once the replacement of
     /// the one before is ready. The deadline of their NodeClaims ends the wait at the latest.
     fn waits_for_turn(&mut self, part: &Trial) -> bool {
-        let pool = |node: usize| self.estate().members[node].as_ref().map(|member| &member.pool_name);
+        let pool = |node: usize| self.input().managed_nodes[node].as_ref().map(|managed_node| &managed_node.pool_name);
         let pools: Vec<_> = part.nodes.iter().map(|&node| pool(node)).collect();
-        let nodes = self.estate().problem.nodes.iter().enumerate();
+        let nodes = self.input().problem.nodes.iter().enumerate();
         let changes =
             nodes.filter(|(_, it)| it.deleting || !it.initialized).find(|(node, _)| pools.contains(&pool(*node)));
         let goes = self.commands.iter().find(|command| {
@@ -125,44 +125,46 @@ impl Pass<'_> {
         let other =
             changes.map(|(node, _)| node).or_else(|| goes.and_then(|command| command.candidates.first().copied()));
         let Some(other) = other else { return false };
-        let name = &self.estate().problem.nodes[other].name;
-        let message =
-            format!("its time is up, but its pods would find no place: it waits for `{name}`, which comes or goes");
+        let name = &self.input().problem.nodes[other].name;
+        let message = format!(
+            "it has expired, but its pods would fit nowhere: it waits for `{name}`, which is starting or terminating"
+        );
         part.nodes.iter().for_each(|&node| self.keep(node, Block::PodsWouldNotFit, message.clone()));
         true
     }
 
     /// Returns true if the node's pool has a fixed number of nodes.
     pub(super) fn is_static(&self, node: usize) -> bool {
-        let pool = self.estate().members[node].as_ref().and_then(|member| member.pool);
-        pool.is_some_and(|pool| self.estate().problem.pools[pool].missing_replicas.is_some())
+        let pool = self.input().managed_nodes[node].as_ref().and_then(|managed_node| managed_node.pool);
+        pool.is_some_and(|pool| self.input().problem.pools[pool].missing_replicas.is_some())
     }
 
     /// Returns the nodes that have been unhealthy for too long, in pools with at most the tolerated share of them.
     fn broken(&mut self) -> Vec<usize> {
         let now = self.world.now;
-        let ails = |member: &Member| {
-            member.repair_condition.as_ref().is_some_and(|repair_condition| {
+        let ails = |managed_node: &ManagedNode| {
+            managed_node.repair_condition.as_ref().is_some_and(|repair_condition| {
                 now.duration_since(repair_condition.since) >= repair_condition.tolerated
             })
         };
-        let members = self.members();
+        let managed_nodes = self.managed_nodes();
         let of_pool = |pool: &Arc<str>| {
-            let nodes = members.iter().filter(|(_, member)| member.pool_name == *pool);
-            nodes.fold((0_u64, 0_u64), |(all, sick), (_, member)| (all + 1, sick + u64::from(ails(member))))
+            let nodes = managed_nodes.iter().filter(|(_, managed_node)| managed_node.pool_name == *pool);
+            nodes.fold((0_u64, 0_u64), |(all, sick), (_, managed_node)| (all + 1, sick + u64::from(ails(managed_node))))
         };
         let mut broken = Vec::new();
-        for (node, member) in members.iter().filter(|(_, member)| ails(member)) {
-            let (all, sick) = of_pool(&member.pool_name);
+        for (node, managed_node) in managed_nodes.iter().filter(|(_, managed_node)| ails(managed_node)) {
+            let (all, sick) = of_pool(&managed_node.pool_name);
             let (part, whole) = REPAIRED_AT_MOST;
             if sick <= (all * part).div_ceil(whole) {
                 broken.push(*node);
                 continue;
             }
-            let condition = member.repair_condition.as_ref().map_or("", |repair_condition| &repair_condition.condition);
+            let condition =
+                managed_node.repair_condition.as_ref().map_or("", |repair_condition| &repair_condition.condition);
             let message = format!(
-                "it is to be repaired ({condition}), but {sick} of {all} nodes of NodePool `{}` are broken, and more than a fifth points to another cause",
-                member.pool_name
+                "it is due for repair ({condition}), but {sick} of {all} nodes of NodePool `{}` are unhealthy: above a fifth, another cause is likely",
+                managed_node.pool_name
             );
             self.keep(*node, Block::Budget, message);
         }

@@ -14,7 +14,7 @@ pub struct DisruptionInput {
     /// Nodes, pools, types and pending pods.
     pub problem: Problem,
     /// Members by node of the problem; `None` if Muster did not launch the node or it has not joined yet.
-    pub members: Vec<Option<Member>>,
+    pub managed_nodes: Vec<Option<ManagedNode>>,
     /// Disruption policies by pool of the problem.
     pub policies: Vec<Policy>,
     /// PodDisruptionBudgets.
@@ -23,7 +23,7 @@ pub struct DisruptionInput {
 
 /// A node with a NodeClaim.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Member {
+pub struct ManagedNode {
     /// The name of its pool.
     pub pool_name: Arc<str>,
     /// Index of that pool in the problem; `None` if no pool has this name.
@@ -63,7 +63,7 @@ pub struct Member {
     pub node_pods: Vec<NodePod>,
 }
 
-impl Member {
+impl ManagedNode {
     /// Returns true if `after` (`consolidateAfter`; `None`: never) has passed since it became initialized and since its
     /// last pod event.
     #[must_use]
@@ -120,7 +120,7 @@ pub struct NodePod {
     /// Cost of moving it: 1 for an ordinary pod, −10 to 10, from its deletion cost and priority.
     pub eviction_cost: f64,
     /// Set if its annotation forbids disruption.
-    pub hold: Option<Hold>,
+    pub hold: Option<DisruptionBlocker>,
     /// Indices in [`DisruptionInput::pod_budgets`] of the budgets that currently select it.
     pub budgets: Vec<usize>,
     /// Start time.
@@ -131,7 +131,7 @@ pub struct NodePod {
 
 /// Duration for which a pod forbids disruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
+pub enum DisruptionBlocker {
     /// As long as the annotation exists.
     Always,
     /// Until this time.
@@ -177,7 +177,7 @@ pub enum Consolidation {
 #[derive(Debug, Clone)]
 pub struct NodeBudget {
     /// Maximum number of unavailable nodes.
-    pub nodes: Share,
+    pub nodes: BudgetLimit,
     /// Causes to which it applies; empty means all.
     pub causes: Vec<Cause>,
     /// Time in which it is active.
@@ -186,7 +186,7 @@ pub struct NodeBudget {
 
 /// A number of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Share {
+pub enum BudgetLimit {
     /// A fixed number.
     Count(u64),
     /// A percentage of the pool's nodes, rounded up.
@@ -243,9 +243,9 @@ impl Cause {
     }
 }
 
-// === impl Member ===
+// === impl ManagedNode ===
 
-impl Member {
+impl ManagedNode {
     /// Returns the time at which it expires.
     pub fn expires(&self) -> Option<Timestamp> {
         self.created?.checked_add(self.expire_after?).ok()
@@ -270,14 +270,14 @@ impl Member {
     }
 }
 
-// === impl Occupant ===
+// === impl NodePod ===
 
 impl NodePod {
     /// Returns true if it forbids disruption at `now`.
     pub fn holds(&self, now: Timestamp) -> bool {
         match self.hold {
-            Some(Hold::Always) => true,
-            Some(Hold::Until(end)) => now < end,
+            Some(DisruptionBlocker::Always) => true,
+            Some(DisruptionBlocker::Until(end)) => now < end,
             None => false,
         }
     }

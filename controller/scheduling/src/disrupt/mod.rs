@@ -45,8 +45,8 @@ pub use carried_out::{carried_out, populated};
 pub use decision::{Arrivals, Block, Blocked, Command, Decision, Method};
 pub(crate) use forceful::LATE;
 pub use input::{
-    Cause, Consolidation, DisruptionInput, Drift, Hold, Interruption, Member, NodeBudget, NodePod, PodBudget, Policy,
-    RepairCondition, Share, Window,
+    BudgetLimit, Cause, Consolidation, DisruptionBlocker, DisruptionInput, Drift, Interruption, ManagedNode,
+    NodeBudget, NodePod, PodBudget, Policy, RepairCondition, Window,
 };
 pub use moments::{Moments, next_moments};
 pub use removal::{Removal, if_removed};
@@ -75,7 +75,8 @@ pub struct Settings {
     pub move_price: f64,
     /// True to consolidate only if it saves after kube-scheduler, not the plan, has placed the recreated pods.
     pub replayed: bool,
-    /// Time in which a launch pays back: see [`Member::keeps_until`], which the live controller and the simulator set.
+    /// Time in which a launch pays back: see [`ManagedNode::keeps_until`], which the live controller and the simulator
+    /// set.
     pub payback: SignedDuration,
 }
 
@@ -105,44 +106,50 @@ const PAYBACK: SignedDuration = SignedDuration::from_hours(1);
 ///
 /// Each trial respects the rules between pods that it can see. If the commands together break one, the pass is
 /// repeated, and each command must keep the rules together with all commands before it.
-pub fn decide(estate: &DisruptionInput, now: Timestamp, settings: &Settings) -> Decision {
-    decide_about(estate, now, settings, None)
+///
+/// ```
+/// use jiff::Timestamp;
+/// use muster_scheduling::disrupt::{DisruptionInput, Settings, decide};
+/// use muster_scheduling::validate_disruption;
+///
+/// let (input, settings) = (DisruptionInput::default(), Settings::default());
+/// let decision = decide(&input, Timestamp::UNIX_EPOCH, &settings);
+/// assert!(decision.commands.is_empty(), "a cluster without managed nodes");
+/// assert!(validate_disruption(&input, Timestamp::UNIX_EPOCH, &settings, &decision).is_empty());
+/// ```
+pub fn decide(input: &DisruptionInput, now: Timestamp, settings: &Settings) -> Decision {
+    decide_about(input, now, settings, None)
 }
 
 /// Like [`decide`], but limits voluntary disruption to `nodes`, the choice of an earlier decision. Forceful disruption
 /// is not limited.
-pub fn decide_among(
-    estate: &DisruptionInput,
-    now: Timestamp,
-    settings: &Settings,
-    nodes: &BTreeSet<usize>,
-) -> Decision {
-    decide_about(estate, now, settings, Some(nodes))
+pub fn decide_among(input: &DisruptionInput, now: Timestamp, settings: &Settings, nodes: &BTreeSet<usize>) -> Decision {
+    decide_about(input, now, settings, Some(nodes))
 }
 
 fn decide_about(
-    estate: &DisruptionInput,
+    input: &DisruptionInput,
     now: Timestamp,
     settings: &Settings,
     among: Option<&BTreeSet<usize>>,
 ) -> Decision {
-    let decision = pass(estate, now, settings, among, false);
+    let decision = pass(input, now, settings, among, false);
     let has_rules =
         |spec: &PodSpec| !spec.spread.is_empty() || !spec.affinity.is_empty() || !spec.anti_affinity.is_empty();
-    if !estate.problem.specs.iter().any(has_rules) || places_hold(estate, &settings.options, &decision) {
+    if !input.problem.specs.iter().any(has_rules) || places_hold(input, &settings.options, &decision) {
         return decision;
     }
-    pass(estate, now, settings, among, true)
+    pass(input, now, settings, among, true)
 }
 
 fn pass<'a>(
-    estate: &'a DisruptionInput,
+    input: &'a DisruptionInput,
     now: Timestamp,
     settings: &'a Settings,
     among: Option<&'a BTreeSet<usize>>,
     careful: bool,
 ) -> Decision {
-    let mut pass = Pass::new(estate, settings, now, careful);
+    let mut pass = Pass::new(input, settings, now, careful);
     pass.among = among;
     let forced = pass.forced();
     let going: Vec<usize> = forced.iter().flat_map(|(_, nodes)| nodes).copied().collect();

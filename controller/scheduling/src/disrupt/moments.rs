@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::Settings;
 use super::forceful::LATE;
-use super::input::{DisruptionInput, Hold, Member, Policy, Window};
+use super::input::{DisruptionBlocker, DisruptionInput, ManagedNode, Policy, Window};
 
 /// The next such times; `None` if there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,26 +18,26 @@ pub struct Moments {
     pub voluntary: Option<Timestamp>,
 }
 
-/// Returns the first times after `now` at which a decision about `estate` may change although nothing in it has
+/// Returns the first times after `now` at which a decision about `input` may change although nothing in it has
 /// changed.
 #[must_use]
-pub fn next_moments(estate: &DisruptionInput, now: Timestamp, settings: &Settings) -> Moments {
+pub fn next_moments(input: &DisruptionInput, now: Timestamp, settings: &Settings) -> Moments {
     let first = |moments: &mut dyn Iterator<Item = Timestamp>| moments.filter(|moment| *moment > now).min();
-    let nodes = estate.problem.nodes.iter().zip(&estate.members).filter(|(node, _)| !node.deleting);
-    let members = || nodes.clone().filter_map(|(_, member)| member.as_ref());
-    let forceful = first(&mut members().flat_map(|member| forceful(member, settings)).flatten());
-    let of_members = members().flat_map(|member| voluntary(member, member.pool.map(|pool| &estate.policies[pool])));
-    let of_budgets =
-        estate.policies.iter().flat_map(|policy| &policy.budgets).flat_map(|budget| match &budget.window {
-            Window::After(schedule, duration) => schedule.turns(now, *duration),
-            Window::Always | Window::Unreadable(_) => [None, None],
-        });
+    let nodes = input.problem.nodes.iter().zip(&input.managed_nodes).filter(|(node, _)| !node.deleting);
+    let managed_nodes = || nodes.clone().filter_map(|(_, managed_node)| managed_node.as_ref());
+    let forceful = first(&mut managed_nodes().flat_map(|managed_node| forceful(managed_node, settings)).flatten());
+    let of_members = managed_nodes()
+        .flat_map(|managed_node| voluntary(managed_node, managed_node.pool.map(|pool| &input.policies[pool])));
+    let of_budgets = input.policies.iter().flat_map(|policy| &policy.budgets).flat_map(|budget| match &budget.window {
+        Window::After(schedule, duration) => schedule.turns(now, *duration),
+        Window::Always | Window::Unreadable(_) => [None, None],
+    });
     Moments { forceful, voluntary: first(&mut of_members.chain(of_budgets.flatten())) }
 }
 
-fn forceful(member: &Member, settings: &Settings) -> [Option<Timestamp>; 3] {
-    let expires = member.expires();
-    let repair_condition = member.repair_condition.as_ref().filter(|_| settings.node_repair);
+fn forceful(managed_node: &ManagedNode, settings: &Settings) -> [Option<Timestamp>; 3] {
+    let expires = managed_node.expires();
+    let repair_condition = managed_node.repair_condition.as_ref().filter(|_| settings.node_repair);
     [
         expires,
         expires.and_then(|expires| expires.checked_add(LATE).ok()),
@@ -46,24 +46,24 @@ fn forceful(member: &Member, settings: &Settings) -> [Option<Timestamp>; 3] {
     ]
 }
 
-fn voluntary(member: &Member, policy: Option<&Policy>) -> impl Iterator<Item = Timestamp> {
+fn voluntary(managed_node: &ManagedNode, policy: Option<&Policy>) -> impl Iterator<Item = Timestamp> {
     let quiet = policy.and_then(|policy| policy.consolidate_after).and_then(|after| {
-        let since = member.last_pod_event.max(member.initialized)?;
+        let since = managed_node.last_pod_event.max(managed_node.initialized)?;
         since.checked_add(after).ok()
     });
-    let held = member.node_pods.iter().filter_map(|node_pod| match node_pod.hold {
-        Some(Hold::Until(end)) => Some(end),
-        Some(Hold::Always) | None => None,
+    let held = managed_node.node_pods.iter().filter_map(|node_pod| match node_pod.hold {
+        Some(DisruptionBlocker::Until(end)) => Some(end),
+        Some(DisruptionBlocker::Always) | None => None,
     });
     let rest = policy.and_then(|policy| policy.rests_until);
-    quiet.into_iter().chain(member.keeps_until).chain(rest).chain(held)
+    quiet.into_iter().chain(managed_node.keeps_until).chain(rest).chain(held)
 }
 
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
 
-    use super::super::input::{NodeBudget, RepairCondition, Share};
+    use super::super::input::{BudgetLimit, NodeBudget, RepairCondition};
     use super::super::schedule::Schedule;
     use super::*;
     use crate::model::{Labels, Node, Problem, Resources};
@@ -72,8 +72,8 @@ mod tests {
         "2026-11-24T12:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_mins(minutes)
     }
 
-    fn estate(change: impl FnOnce(&mut Member, &mut Policy)) -> DisruptionInput {
-        let mut member = Member {
+    fn input(change: impl FnOnce(&mut ManagedNode, &mut Policy)) -> DisruptionInput {
+        let mut managed_node = ManagedNode {
             pool_name: "general".into(),
             pool: Some(0),
             ready: true,
@@ -94,7 +94,7 @@ mod tests {
             node_pods: Vec::new(),
         };
         let mut policy = Policy::default();
-        change(&mut member, &mut policy);
+        change(&mut managed_node, &mut policy);
         let node = Node {
             name: "a".into(),
             labels: Labels::default(),
@@ -108,12 +108,17 @@ mod tests {
         };
         let mut problem = Problem::default();
         problem.nodes.push(node);
-        DisruptionInput { problem, members: vec![Some(member)], policies: vec![policy], pod_budgets: Vec::new() }
+        DisruptionInput {
+            problem,
+            managed_nodes: vec![Some(managed_node)],
+            policies: vec![policy],
+            pod_budgets: Vec::new(),
+        }
     }
 
-    fn next(change: impl FnOnce(&mut Member, &mut Policy)) -> Moments {
+    fn next(change: impl FnOnce(&mut ManagedNode, &mut Policy)) -> Moments {
         let settings = Settings { node_repair: true, ..Settings::default() };
-        next_moments(&estate(change), at(0), &settings)
+        next_moments(&input(change), at(0), &settings)
     }
 
     fn forceful_in(minutes: i64) -> Moments {
@@ -128,14 +133,14 @@ mod tests {
     fn each_moment_is_known_and_past_ones_do_not_count() {
         let minutes = SignedDuration::from_mins;
         assert_eq!(next(|_, _| {}), Moments::default());
-        assert_eq!(next(|member, _| member.expire_after = Some(minutes(105))), forceful_in(5));
+        assert_eq!(next(|managed_node, _| managed_node.expire_after = Some(minutes(105))), forceful_in(5));
         let late = "it waits for places ten minutes at most";
-        assert_eq!(next(|member, _| member.expire_after = Some(minutes(95))), forceful_in(5), "{late}");
+        assert_eq!(next(|managed_node, _| managed_node.expire_after = Some(minutes(95))), forceful_in(5), "{late}");
         assert_eq!(next(|_, policy| policy.consolidate_after = Some(minutes(102))), voluntary_in(3));
-        assert_eq!(next(|member, _| member.keeps_until = Some(at(7))), voluntary_in(7));
+        assert_eq!(next(|managed_node, _| managed_node.keeps_until = Some(at(7))), voluntary_in(7));
         assert_eq!(next(|_, policy| policy.rests_until = Some(at(7))), voluntary_in(7));
         let sick = RepairCondition { condition: "Ready=False".into(), since: at(-1), tolerated: minutes(10) };
-        assert_eq!(next(|member, _| member.repair_condition = Some(sick)), forceful_in(9));
+        assert_eq!(next(|managed_node, _| managed_node.repair_condition = Some(sick)), forceful_in(9));
     }
 
     #[test]
@@ -143,7 +148,7 @@ mod tests {
         let window = |text: &str, long: i64| {
             let schedule = Schedule::parse(text).unwrap();
             let window = Window::After(schedule, SignedDuration::from_mins(long));
-            let budget = NodeBudget { nodes: Share::Count(0), causes: Vec::new(), window };
+            let budget = NodeBudget { nodes: BudgetLimit::Count(0), causes: Vec::new(), window };
             next(|_, policy| policy.budgets = vec![budget])
         };
         assert_eq!(window("30 12 * * *", 60), voluntary_in(30), "it opens");

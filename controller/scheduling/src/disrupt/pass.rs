@@ -9,7 +9,7 @@ use super::Settings;
 use super::budgets::Ledger;
 use super::candidates::{consolidation_block, node_block, pods_block};
 use super::decision::{Block, Blocked, Command, Decision, Method};
-use super::input::{Cause, DisruptionInput, Member};
+use super::input::{Cause, DisruptionInput, ManagedNode};
 use super::world::{Trial, World};
 use crate::solution::{NewNode, Solution};
 use crate::validate::places_hold;
@@ -32,12 +32,12 @@ pub(super) struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     /// Creates a pass. `careful`: each command must keep the rules between pods, together with all commands before it.
-    pub(super) fn new(estate: &'a DisruptionInput, settings: &'a Settings, now: Timestamp, careful: bool) -> Self {
-        let world = World::new(estate, settings, now);
-        let nodes = estate.problem.nodes.len();
+    pub(super) fn new(input: &'a DisruptionInput, settings: &'a Settings, now: Timestamp, careful: bool) -> Self {
+        let world = World::new(input, settings, now);
+        let nodes = input.problem.nodes.len();
         Self {
             world,
-            ledger: Ledger::new(estate, now),
+            ledger: Ledger::new(input, now),
             commands: Vec::new(),
             verdicts: vec![None; nodes],
             gone: vec![false; nodes],
@@ -53,16 +53,16 @@ impl<'a> Pass<'a> {
         self.promised = self.world.settle_pending().into_iter().collect();
     }
 
-    pub(super) fn estate(&self) -> &'a DisruptionInput {
-        self.world.estate
+    pub(super) fn input(&self) -> &'a DisruptionInput {
+        self.world.input
     }
 
     /// Returns the managed nodes that stay so far, in the order of the input.
-    pub(super) fn members(&self) -> Vec<(usize, &'a Member)> {
-        let estate = self.estate();
-        let members = estate.members.iter().enumerate();
-        let members = members.filter_map(|(node, member)| Some((node, member.as_ref()?)));
-        members.filter(|&(node, _)| !estate.problem.nodes[node].deleting && !self.gone[node]).collect()
+    pub(super) fn managed_nodes(&self) -> Vec<(usize, &'a ManagedNode)> {
+        let input = self.input();
+        let managed_nodes = input.managed_nodes.iter().enumerate();
+        let managed_nodes = managed_nodes.filter_map(|(node, managed_node)| Some((node, managed_node.as_ref()?)));
+        managed_nodes.filter(|&(node, _)| !input.problem.nodes[node].deleting && !self.gone[node]).collect()
     }
 
     /// Records the reason to keep a node. For a drifted or expired node, the reason against that disruption is kept,
@@ -70,9 +70,9 @@ impl<'a> Pass<'a> {
     pub(super) fn block(&mut self, blocked: Blocked) {
         let verdict = &mut self.verdicts[blocked.node];
         let now = self.world.now;
-        let has_to_go = self.world.estate.members[blocked.node]
-            .as_ref()
-            .is_some_and(|member| member.drifted.is_some() || member.expires().is_some_and(|expires| expires <= now));
+        let has_to_go = self.world.input.managed_nodes[blocked.node].as_ref().is_some_and(|managed_node| {
+            managed_node.drifted.is_some() || managed_node.expires().is_some_and(|expires| expires <= now)
+        });
         let says_more = verdict.as_ref().is_none_or(|known| known.block == Block::StaticPool);
         if !has_to_go || says_more {
             *verdict = Some(blocked);
@@ -81,15 +81,15 @@ impl<'a> Pass<'a> {
 
     /// Records a reason to keep a node, given in parts.
     pub(super) fn keep(&mut self, node: usize, block: Block, message: String) {
-        let since = self.estate().members[node].as_ref().and_then(Member::known_since);
+        let since = self.input().managed_nodes[node].as_ref().and_then(ManagedNode::known_since);
         self.block(Blocked { node, block, since, message });
     }
 
     /// Records that a budget of the node's pool is used up, according to `ledger`.
     pub(super) fn keep_by_budget(&mut self, ledger: &Ledger, node: usize, pool: usize, cause: Cause) {
         let (message, since) = ledger.refusal(pool, cause);
-        let message = format!("{message} (NodePool `{}`)", self.estate().problem.pools[pool].name);
-        let since = since.or_else(|| self.estate().members[node].as_ref().and_then(Member::known_since));
+        let message = format!("{message} (NodePool `{}`)", self.input().problem.pools[pool].name);
+        let since = since.or_else(|| self.input().managed_nodes[node].as_ref().and_then(ManagedNode::known_since));
         self.block(Blocked { node, block: Block::Budget, since, message });
     }
 
@@ -105,7 +105,7 @@ impl<'a> Pass<'a> {
 
     /// Returns true if the node itself may be disrupted; otherwise records the reason.
     pub(super) fn node_is_free(&mut self, node: usize) -> bool {
-        if let Some(blocked) = node_block(self.estate(), node, self.promised.get(&node)) {
+        if let Some(blocked) = node_block(self.input(), node, self.promised.get(&node)) {
             self.block(blocked);
             return false;
         }
@@ -114,7 +114,7 @@ impl<'a> Pass<'a> {
 
     /// Returns true if its pods may be moved; otherwise records the reason.
     pub(super) fn pods_are_free(&mut self, node: usize) -> bool {
-        let blocked = pods_block(self.estate(), node, self.world.now);
+        let blocked = pods_block(self.input(), node, self.world.now);
         let free = blocked.is_none();
         blocked.into_iter().for_each(|blocked| self.block(blocked));
         free
@@ -131,22 +131,22 @@ impl<'a> Pass<'a> {
 
     /// Returns true if earlier commands leave enough of its pods' budgets; otherwise records the reason.
     pub(super) fn evictions_are_left(&mut self, node: usize) -> bool {
-        let over = self.ledger.pods_left(self.estate(), node);
+        let over = self.ledger.pods_left(self.input(), node);
         over.into_iter().for_each(|budget| self.keep_by_evictions(node, budget));
         over.is_none()
     }
 
     fn keep_by_evictions(&mut self, node: usize, budget: usize) {
-        let name = &self.estate().pod_budgets[budget].name;
-        let message = format!("nodes that go before this one use up what PodDisruptionBudget `{name}` allows");
+        let name = &self.input().pod_budgets[budget].name;
+        let message = format!("nodes disrupted before this one use up what PodDisruptionBudget `{name}` allows");
         self.keep(node, Block::PodDisruptionBudget, message);
     }
 
     /// Returns the nodes that may be consolidated; records the reasons against the others.
     pub(super) fn consolidatable(&mut self, empty: bool) -> Vec<(usize, usize)> {
         let mut nodes = Vec::new();
-        for (node, member) in self.members() {
-            if is_empty(member) != empty
+        for (node, managed_node) in self.managed_nodes() {
+            if is_empty(managed_node) != empty
                 || !self.is_asked_about(node)
                 || !self.node_is_free(node)
                 || !self.pods_are_free(node)
@@ -155,7 +155,7 @@ impl<'a> Pass<'a> {
                 continue;
             }
             let price = self.world.price(node);
-            match (consolidation_block(self.estate(), node, self.world.now, empty, price), member.pool) {
+            match (consolidation_block(self.input(), node, self.world.now, empty, price), managed_node.pool) {
                 (None, Some(pool)) => nodes.push((node, pool)),
                 // For a node that could not be disrupted for drift, the recorded reason is the better one.
                 (Some(_), _) if self.verdict(node).is_some_and(|known| known.block != Block::StaticPool) => {}
@@ -163,7 +163,7 @@ impl<'a> Pass<'a> {
             }
         }
         let value = |&(node, _): &(usize, usize)| {
-            let cost = self.estate().members[node].as_ref().map_or(1.0, Member::moving_cost);
+            let cost = self.input().managed_nodes[node].as_ref().map_or(1.0, ManagedNode::moving_cost);
             self.world.price(node).unwrap_or(0.0) / cost
         };
         // The most expensive nodes for the pods that they run come first.
@@ -188,7 +188,7 @@ impl<'a> Pass<'a> {
             homeless.solution = Solution::default();
             homeless.solution.unschedulable = (0..trial.pods.len()).map(super::world::unplaced).collect();
             if why.0 == Cause::Expired && trial.nodes.iter().any(|&node| self.waits_for_places(node)) {
-                let message = "its time is up, but rules between pods leave no place for its own".to_owned();
+                let message = "it has expired, but rules between pods leave no place for its pods".to_owned();
                 trial.nodes.iter().for_each(|&node| self.keep(node, Block::PodsWouldNotFit, message.clone()));
                 return;
             }
@@ -200,8 +200,8 @@ impl<'a> Pass<'a> {
         for &node in &trial.nodes {
             self.gone[node] = true;
             self.verdicts[node] = None;
-            self.ledger.take(self.estate().members[node].as_ref().and_then(|member| member.pool));
-            self.ledger.evict(self.estate(), node);
+            self.ledger.take(self.input().managed_nodes[node].as_ref().and_then(|managed_node| managed_node.pool));
+            self.ledger.evict(self.input(), node);
         }
         self.commands.push(command);
     }
@@ -219,7 +219,7 @@ impl<'a> Pass<'a> {
             blocked: Vec::new(),
             arrivals: self.world.arrivals.clone(),
         };
-        places_hold(self.estate(), &self.world.settings.options, &so_far)
+        places_hold(self.input(), &self.world.settings.options, &so_far)
     }
 
     /// Disrupts nodes without pods that would have to move: all that the budgets allow, in one command.
@@ -233,12 +233,12 @@ impl<'a> Pass<'a> {
                 continue;
             }
             // Pods with eviction cost zero may still have a budget.
-            if let Some(budget) = ledger.pods_left(self.estate(), node) {
+            if let Some(budget) = ledger.pods_left(self.input(), node) {
                 self.keep_by_evictions(node, budget);
                 continue;
             }
             ledger.take(Some(pool));
-            ledger.evict(self.estate(), node);
+            ledger.evict(self.input(), node);
             going.push(node);
         }
         for (node, pool) in waiting {
@@ -257,7 +257,7 @@ impl<'a> Pass<'a> {
 
     /// Returns the decision.
     pub(super) fn end(mut self) -> Decision {
-        for (node, _) in self.members() {
+        for (node, _) in self.managed_nodes() {
             if self.verdicts[node].is_none()
                 && self.node_is_free(node)
                 && self.pods_are_free(node)
@@ -266,8 +266,8 @@ impl<'a> Pass<'a> {
                 self.keep(node, Block::NothingToGain, self.why_kept(node));
             }
         }
-        let members = self.members();
-        let blocked = members.into_iter().filter_map(|(node, _)| self.verdicts[node].take()).collect();
+        let managed_nodes = self.managed_nodes();
+        let blocked = managed_nodes.into_iter().filter_map(|(node, _)| self.verdicts[node].take()).collect();
         Decision { pods: self.world.moved, commands: self.commands, blocked, arrivals: self.world.arrivals }
     }
 
@@ -276,19 +276,19 @@ impl<'a> Pass<'a> {
         let received = self.world.received[node];
         if received > 0 {
             let pods = if received == 1 { "pod" } else { "pods" };
-            return format!("it takes {received} {pods} of nodes that go");
+            return format!("it receives {received} {pods} of nodes that are removed");
         }
         if self.among.is_some() {
             return "it was not among the nodes that an earlier pass chose".to_owned();
         }
         if self.world.settings.first && self.has_voluntary_command() {
-            return "another command comes first: it is looked at again in the next pass".to_owned();
+            return "another command comes first: it is considered again in the next pass".to_owned();
         }
-        "keeping it is cheaper than what could take its place".to_owned()
+        "keeping it is cheaper than replacing it".to_owned()
     }
 }
 
 /// Returns true if no pod of the node would have to move, except pods with eviction cost zero.
-pub(super) fn is_empty(member: &Member) -> bool {
-    member.moving_cost() <= 1.0
+pub(super) fn is_empty(managed_node: &ManagedNode) -> bool {
+    managed_node.moving_cost() <= 1.0
 }

@@ -22,12 +22,12 @@ pub struct Removal {
 }
 
 /// Predicts the effects of removing `node`; `None` if Muster did not launch it, or it is already being deleted.
-pub fn if_removed(estate: &DisruptionInput, now: Timestamp, settings: &Settings, node: usize) -> Option<Removal> {
-    estate.members.get(node)?.as_ref()?;
-    if estate.problem.nodes[node].deleting {
+pub fn if_removed(input: &DisruptionInput, now: Timestamp, settings: &Settings, node: usize) -> Option<Removal> {
+    input.managed_nodes.get(node)?.as_ref()?;
+    if input.problem.nodes[node].deleting {
         return None;
     }
-    let mut pass = Pass::new(estate, settings, now, false);
+    let mut pass = Pass::new(input, settings, now, false);
     pass.settle(&[node]);
     let trial = pass.world.attempt(&[node]);
     let pods: Vec<Pod> = trial.pods.iter().map(|&place| pass.world.pod(place)).collect();

@@ -16,10 +16,10 @@ use crate::solution::{NewNode, Reason, Solution, Unschedulable};
 
 /// The cluster during a pass; see the module.
 pub(super) struct World<'a> {
-    pub(super) estate: &'a DisruptionInput,
+    pub(super) input: &'a DisruptionInput,
     pub(super) settings: &'a Settings,
     pub(super) now: Timestamp,
-    /// The estate's problem, changed by the accepted commands. Its pods are those of the current trial.
+    /// The input's problem, changed by the accepted commands. Its pods are those of the current trial.
     pub(super) problem: Problem,
     /// Pods that accepted commands move.
     pub(super) moved: Vec<Pod>,
@@ -42,11 +42,11 @@ pub(super) struct Trial {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(estate: &'a DisruptionInput, settings: &'a Settings, now: Timestamp) -> Self {
-        let problem = estate.problem.clone();
-        let prices = (0..problem.nodes.len()).map(|node| estate.price(node)).collect();
+    pub(super) fn new(input: &'a DisruptionInput, settings: &'a Settings, now: Timestamp) -> Self {
+        let problem = input.problem.clone();
+        let prices = (0..problem.nodes.len()).map(|node| input.price(node)).collect();
         let received = vec![0; problem.nodes.len()];
-        Self { estate, settings, now, problem, moved: Vec::new(), prices, received, arrivals: Arrivals::default() }
+        Self { input, settings, now, problem, moved: Vec::new(), prices, received, arrivals: Arrivals::default() }
     }
 
     /// Places the pending pods where a plan would; returns the nodes that take such pods, with one pod each.
@@ -86,7 +86,7 @@ impl<'a> World<'a> {
     /// Calls `ask` with the cluster as kube-scheduler sees it: nodes that take no pods from consolidation do take them.
     pub(super) fn as_scheduled<T>(&mut self, ask: impl FnOnce(&mut Self) -> T) -> T {
         let rooms = self.rooms();
-        let there = self.estate.problem.nodes.iter().zip(&mut self.problem.nodes);
+        let there = self.input.problem.nodes.iter().zip(&mut self.problem.nodes);
         there.for_each(|(was, node)| node.allocatable.clone_from(&was.allocatable));
         let found = ask(self);
         self.reopen(rooms);
@@ -144,13 +144,13 @@ impl<'a> World<'a> {
 
     /// Returns the pods of a node that have to move.
     pub(super) fn leavers(&self, node: usize) -> Vec<(usize, usize)> {
-        let leavers = self.estate.members[node].iter().flat_map(|member| member.leavers());
+        let leavers = self.input.managed_nodes[node].iter().flat_map(|managed_node| managed_node.leavers());
         leavers.map(|at| (node, at)).collect()
     }
 
     /// Returns a pod by node and index.
     pub(super) fn pod(&self, (node, at): (usize, usize)) -> Pod {
-        let bound = &self.estate.problem.nodes[node].bound[at];
+        let bound = &self.input.problem.nodes[node].bound[at];
         Pod { name: Arc::clone(&bound.name), spec: bound.spec }
     }
 
@@ -160,7 +160,7 @@ impl<'a> World<'a> {
         let first = self.moved.len();
         let number = |pods: &[usize]| -> Vec<usize> { pods.iter().map(|&pod| first + pod).collect() };
         let bare = trial.pods.iter().enumerate().filter(|(_, (node, at))| {
-            self.estate.members[*node].as_ref().is_some_and(|member| !member.node_pods[*at].controlled)
+            self.input.managed_nodes[*node].as_ref().is_some_and(|managed_node| !managed_node.node_pods[*at].controlled)
         });
         Command {
             cause,
@@ -224,7 +224,7 @@ impl DisruptionInput {
     /// Returns the price of a managed node in USD per hour, from its labels: that of its type's offering with its zone,
     /// capacity type and reservation.
     pub fn price(&self, node: usize) -> Option<f64> {
-        let pool = self.members.get(node)?.as_ref()?.pool?;
+        let pool = self.managed_nodes.get(node)?.as_ref()?.pool?;
         let label = |key: &str| self.problem.nodes[node].labels.get(key).map(|value| &**value);
         let kind = label(labels::INSTANCE_TYPE)?;
         let (zone, capacity) = (label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?);

@@ -8,8 +8,8 @@ use crate::compile::Compiled;
 use crate::logarithm::ln;
 use crate::model::Resource;
 use crate::pack::groups::{Grouped, PreferenceMode};
+use crate::pack::remaining_demand::RemainingDemand;
 use crate::pack::shape_index::ShapeIndex;
-use crate::pack::stock::Stock;
 
 /// Relative difference in value per dollar below which nodes are compared by utilization.
 const STEP: f64 = 0.005;
@@ -42,7 +42,7 @@ pub(super) fn worst_first(world: &mut World<'_>, candidates: &[usize]) -> Vec<us
 }
 
 fn moving_cost(world: &World<'_>, node: usize) -> f64 {
-    world.estate.members[node].as_ref().map_or(0.0, |member| member.moving_cost())
+    world.input.managed_nodes[node].as_ref().map_or(0.0, |managed_node| managed_node.moving_cost())
 }
 
 /// Returns the value of the room and of the moving pods, for each candidate.
@@ -50,14 +50,14 @@ fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
     let problem = &world.problem;
     let compiled = Compiled::new(problem, &world.settings.options);
     let grouped = Grouped::new(&compiled, &PreferenceMode::PLAIN, false);
-    let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
-    let shape_index = ShapeIndex::new(&compiled, &grouped, &stock, false);
+    let (unplaced, _) = RemainingDemand::of_groups(&grouped, compiled.cells.len());
+    let shape_index = ShapeIndex::new(&compiled, &grouped, &unplaced, false);
     let width = compiled.columns.width();
-    let demands = shape_index.demands(&stock, 0.0);
+    let demands = shape_index.demands(&unplaced, 0.0);
     let sources = shape_index.sources(shape_index.basic);
     // If several groups price a resource, the highest price counts, as a node may run any of them.
     let mut unit = vec![0.0_f64; width];
-    if !sources.is_empty() && stock.left > 0 {
+    if !sources.is_empty() && unplaced.left > 0 {
         let duals = fluid::solve(&sources, &demands);
         for group in 0..demands.groups {
             for (column, unit) in unit.iter_mut().enumerate() {
@@ -75,9 +75,11 @@ fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
             let about = &problem.nodes[node];
             let mut room = about.allocatable.clone();
             room.subtract(&about.daemon_requests);
-            let member = world.estate.members[node].as_ref();
+            let managed_node = world.input.managed_nodes[node].as_ref();
             let mut used = crate::model::Resources::new();
-            for (bound, node_pod) in about.bound.iter().zip(member.iter().flat_map(|member| &member.node_pods)) {
+            for (bound, node_pod) in
+                about.bound.iter().zip(managed_node.iter().flat_map(|managed_node| &managed_node.node_pods))
+            {
                 let requests = &problem.specs[bound.spec].requests;
                 if node_pod.reschedulable { used.add(requests) } else { room.subtract(requests) }
             }
@@ -93,22 +95,22 @@ fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
 /// Checks that `savings` are worth disrupting `nodes` for all pools with the policy Balanced; otherwise returns the
 /// reason.
 pub(super) fn balanced(world: &World<'_>, nodes: &[usize], savings: f64) -> Result<(), String> {
-    let estate = world.estate;
-    let pool_of = |node: usize| estate.members[node].as_ref().and_then(|member| member.pool);
+    let input = world.input;
+    let pool_of = |node: usize| input.managed_nodes[node].as_ref().and_then(|managed_node| managed_node.pool);
     let mut pools: Vec<usize> = nodes.iter().filter_map(|&node| pool_of(node)).collect();
     pools.sort_unstable();
     pools.dedup();
     let source = world.prices(nodes);
-    for pool in pools.into_iter().filter(|&pool| estate.policies[pool].consolidation == Consolidation::Balanced) {
+    for pool in pools.into_iter().filter(|&pool| input.policies[pool].consolidation == Consolidation::Balanced) {
         let of_pool: Vec<usize> = nodes.iter().copied().filter(|&node| pool_of(node) == Some(pool)).collect();
         let share = if source > 0.0 { world.prices(&of_pool) / source } else { 0.0 };
-        let all: Vec<usize> = (0..estate.problem.nodes.len())
-            .filter(|&node| pool_of(node) == Some(pool) && !estate.problem.nodes[node].deleting)
+        let all: Vec<usize> = (0..input.problem.nodes.len())
+            .filter(|&node| pool_of(node) == Some(pool) && !input.problem.nodes[node].deleting)
             .collect();
         let saved = savings * share / world.prices(&all).max(f64::MIN_POSITIVE);
-        let moved = disruption(estate, &of_pool) / disruption(estate, &all).max(f64::MIN_POSITIVE);
+        let moved = disruption(input, &of_pool) / disruption(input, &all).max(f64::MIN_POSITIVE);
         if savings <= 0.0 || moved > 0.0 && saved / moved < 1.0 / BALANCED {
-            let name = &estate.problem.pools[pool].name;
+            let name = &input.problem.pools[pool].name;
             return Err(format!(
                 "NodePool `{name}` is Balanced: {:.1} % of its cost would be saved by moving {:.1} % of its pods by weight",
                 100.0 * saved,
@@ -119,6 +121,10 @@ pub(super) fn balanced(world: &World<'_>, nodes: &[usize], savings: f64) -> Resu
     Ok(())
 }
 
-fn disruption(estate: &DisruptionInput, nodes: &[usize]) -> f64 {
-    nodes.iter().filter_map(|&node| estate.members[node].as_ref()).map(|member| member.moving_cost()).sum()
+fn disruption(input: &DisruptionInput, nodes: &[usize]) -> f64 {
+    nodes
+        .iter()
+        .filter_map(|&node| input.managed_nodes[node].as_ref())
+        .map(|managed_node| managed_node.moving_cost())
+        .sum()
 }

@@ -44,6 +44,14 @@ pub struct Exchange {
 ///
 /// If every place holds, nothing moves. A node that its own bound pods overcommit keeps none of the places of pods that
 /// request the scarce resource.
+///
+/// ```
+/// use muster_scheduling::exchange;
+/// use muster_scheduling::model::{Options, Problem};
+///
+/// let exchanged = exchange(&Problem::default(), &Options::default(), &[]);
+/// assert!(exchanged.moves.is_empty() && exchanged.left.is_empty());
+/// ```
 #[must_use]
 pub fn exchange(problem: &Problem, options: &Options, places: &[(usize, Vec<usize>)]) -> Exchange {
     let mut table = Table::new(problem, places);

@@ -8,7 +8,9 @@ use super::likeness::{self, Misspelling};
 use super::topology::{self, Place, Rules};
 use super::{placement, types, wording};
 use crate::labels;
-use crate::model::{Conflict, NodePool, Operator, PodSpec, PoolState, Requirement, Requirements, Taint};
+use crate::model::{
+    Conflict, InstanceType, NodePool, Offering, Operator, PodSpec, PoolState, Requirement, Requirements, Taint,
+};
 use crate::solution::Reason;
 
 /// Returns the types that a new node of `pool` with a pod of `spec` can be, or the constraint that fails. Of several
@@ -68,6 +70,13 @@ fn launches(census: &Census<'_>, index: usize) -> Result<(), Finding> {
 fn sells_nothing(census: &Census<'_>, pool: &NodePool) -> Finding {
     let message = "nodepool requirements filtered out all available instance types".to_owned();
     let types = census.problem.catalogues.get(pool.catalogue).into_iter().flat_map(|types| types.iter());
+    // Types without offerings have neither zones nor capacity types, but these requirements are not the cause.
+    let is_sold = |it: &InstanceType| it.offerings.iter().any(Offering::launchable);
+    if types.clone().next().is_some() && !types.clone().any(is_sold) {
+        let message = format!("{message}, none of them is offered in the zones of its node class");
+        let hint = "let the node class have subnets in zones of the region in use, or plan for another region";
+        return Finding::new(Stage::Pool, Reason::NoNodePool, message).hint(hint.to_owned());
+    }
     let met = |key: &Arc<str>, wanted: &Requirement| {
         types.clone().any(|it| it.requirements.get(key).is_none_or(|there| there.meets(wanted)))
     };
@@ -82,7 +91,7 @@ fn sells_nothing(census: &Census<'_>, pool: &NodePool) -> Finding {
     let finding = Finding::new(Stage::Pool, Reason::NoNodePool, message);
     match likeness::misspelling(wanted, &Requirement::any(), &sold) {
         Some(Misspelling { wrong, right }) => finding
-            .near(format!("{right:?} is the nearest value to {wrong:?}, which nothing has"))
+            .near(format!("{right:?} is the nearest value to {wrong:?}, which does not exist"))
             .hint(format!("write {right:?} instead of {wrong:?} for {key} in {place}")),
         None => finding
             .near(likeness::nearest_number(wanted, &sold).map(|nearest| format!("the nearest value is {nearest}")))
@@ -204,12 +213,11 @@ pub(super) fn corrected(
     let known = census.known_values(key);
     let source = placement::source_of(spec, key).unwrap_or("constraints");
     if wanted.operator() == Operator::DoesNotExist {
-        return finding.hint(format!(
-            "the pod's {source} asks for nodes without {key}, or for what no single value of it can be"
-        ));
+        return finding
+            .hint(format!("the pod's {source} requires nodes without {key}, or contradicts itself about it"));
     }
     if let Some(Misspelling { wrong, right }) = likeness::misspelling(wanted, there, &known) {
-        let near = format!("{right:?} is the nearest value to {wrong:?}, which nothing has");
+        let near = format!("{right:?} is the nearest value to {wrong:?}, which does not exist");
         return finding
             .near(near)
             .hint(format!("write {right:?} instead of {wrong:?} for {key} in the pod's {source}"));

@@ -59,7 +59,8 @@ pub struct Explainer<'a> {
 /// as placing the pod; the others get a common message.
 const MOST_COSTLY: usize = 8;
 
-/// Explains why `pod` cannot be placed, given the nodes decided so far. For many pods, keep an [`Explainer`].
+/// Explains why `pod` cannot be placed, given the nodes decided so far. For many pods, keep an [`Explainer`], as the
+/// [example of the crate](crate#example) does.
 pub fn unschedulable(problem: &Problem, options: &Options, solution_so_far: &Solution, pod: usize) -> Unschedulable {
     Explainer::new(problem, options, solution_so_far).unschedulable(pod)
 }

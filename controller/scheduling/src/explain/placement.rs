@@ -113,7 +113,7 @@ pub(super) fn placed(census: &Census<'_>, order: &[usize], pod: usize) -> Option
         (0, 1) => format!("nodepool {:?} (weight {}) is tried first", pool.name, pool.weight),
         (0, _) => format!("nodepool {:?} is the cheapest of those with weight {}", pool.name, pool.weight),
         (count, _) => {
-            format!("nodepool {:?} (weight {}) takes it, {count} tried before do not", pool.name, pool.weight)
+            format!("nodepool {:?} (weight {}) takes it; {count} tried before it do not", pool.name, pool.weight)
         }
     };
     let why_node = why_new(census, &rules, node);

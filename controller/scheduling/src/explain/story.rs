@@ -282,7 +282,7 @@ fn cheaper(census: &Census<'_>, node: &NewNode) -> Vec<RuledOut> {
 
 fn why_not(it: &InstanceType, required: &Requirements, lacks: Option<&(Resource, i64)>, price: f64) -> String {
     if let Some((resource, short)) = lacks {
-        return format!("{} of {resource} short for these pods", wording::amount(resource, *short));
+        return format!("lacks {} of {resource} for these pods", wording::amount(resource, *short));
     }
     // The list of launch alternatives would exclude every type that the plan did not choose.
     let mut required = required.clone();
@@ -294,8 +294,8 @@ fn why_not(it: &InstanceType, required: &Requirements, lacks: Option<&(Resource,
     let open = |offering: &&Offering| required.intersects(&offering.requirements);
     let at = it.offerings.iter().filter(|offering| offering.launchable()).filter(open).map(cost).min_by(f64::total_cmp);
     match at {
-        None => "not to be had in the zones and capacity types that the node may have".to_owned(),
-        Some(there) if there >= price => format!("${there:.4} an hour in the zones that the node may have"),
-        Some(_) => "left out for the limits or minValues of the pool, or a host port".to_owned(),
+        None => "not available in the zones and capacity types that the node allows".to_owned(),
+        Some(there) if there >= price => format!("${there:.4} an hour in the zones that the node allows"),
+        Some(_) => "excluded by the limits or minValues of the pool, or a host port".to_owned(),
     }
 }

@@ -8,7 +8,7 @@ mod stories;
 mod supply;
 
 use super::{Explainer, unschedulable};
-use crate::labels::ARCH;
+use crate::labels::{ARCH, CAPACITY_TYPE};
 use crate::model::{Effect, Operator, PodSpec, PoolState, Refusal, Requirement, Toleration};
 use crate::solution::{PoolVerdict, Reason};
 use fixture::{FAMILY, GI, World, amounts, app, instance_type, pool, taint, values};
@@ -93,6 +93,25 @@ fn pools_that_launch_nothing() {
             "nodepool requirements filtered out all available instance types, no type has kubernetes.io/arch In [arm64]",
             "",
             "change kubernetes.io/arch in spec.template.spec.requirements of nodepool \"general\"",
+        ],
+    );
+    let elsewhere = |world: &mut World, _: &mut PodSpec| {
+        let mut types = world.problem.catalogues[0].types().to_vec();
+        types.iter_mut().flat_map(|it| &mut it.offerings).for_each(|offering| offering.available = false);
+        types.iter_mut().for_each(|it| {
+            it.requirements.add(CAPACITY_TYPE, Requirement::new(Operator::DoesNotExist, std::iter::empty::<&str>()))
+        });
+        world.problem.catalogues[0] = types.into();
+        world.pool().requirements.add(CAPACITY_TYPE, values(&["spot"]));
+    };
+    case(
+        "zones of another region",
+        elsewhere,
+        Reason::NoNodePool,
+        [
+            "nodepool requirements filtered out all available instance types, none of them is offered in the zones of its node class",
+            "",
+            "let the node class have subnets in zones of the region in use, or plan for another region",
         ],
     );
 }

@@ -175,14 +175,14 @@ impl Scope<'_, '_> {
         finding.nearest = Some(match (most, &stranger) {
             (Some((domain, 1)), _) => format!("{domain:?} has 1 such pod and cannot take this one"),
             (Some((domain, count)), _) => format!("{domain:?} has {count} such pods and cannot take this one"),
-            (None, _) if !waiting.is_empty() => format!("{waiting} would match, and has no place either"),
+            (None, _) if !waiting.is_empty() => format!("{waiting} would match, but is not placed either"),
             (None, Some((name, _))) => format!("{name} matches {selector}, in a namespace that the term is not about"),
             (None, None) => format!("no pod with a place matches {selector}"),
         });
         finding.hint = Some(match stranger {
             _ if reachable.is_empty() => self.unreached(key),
             _ if !counts.is_empty() => format!("let the pod reach the nodes of {selector}, or make the term preferred"),
-            _ if !waiting.is_empty() => format!("first mend what keeps {waiting} pending"),
+            _ if !waiting.is_empty() => format!("first solve what keeps {waiting} pending"),
             Some((_, namespace)) => format!("add `namespaces: [{namespace}]` to the term"),
             None => "check the labels and the namespaces of the term, or make it preferred".to_owned(),
         });

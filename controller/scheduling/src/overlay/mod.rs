@@ -105,6 +105,12 @@ struct Changes {
 
 /// Applies `overlays` to the catalogues of `pools`. A pool gets its own catalogue only if the overlays make it differ
 /// from those of the pools it shares one with. Reports are in the order in which the overlays apply.
+///
+/// ```
+/// use muster_scheduling::overlay::apply;
+///
+/// assert!(apply(&[], &mut [], &mut Vec::new()).is_empty());
+/// ```
 pub fn apply(overlays: &[Overlay], pools: &mut [NodePool], catalogues: &mut Vec<Catalogue>) -> Vec<OverlayReport> {
     let mut order: Vec<usize> = (0..overlays.len()).collect();
     order.sort_by(|a, b| {

@@ -4,8 +4,8 @@
 use fixedbitset::FixedBitSet;
 
 use super::Draft;
+use super::existing_nodes;
 use super::groups::Grouped;
-use super::terrain;
 use super::zones::{self, Counts};
 use crate::compile::{Compiled, Demand};
 use crate::solution::Reason;
@@ -25,9 +25,9 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     if grouped.rules.domain.is_empty() {
         return false;
     }
-    let standing = terrain::standing(compiled);
+    let standing = existing_nodes::standing(compiled);
     let dimension_of = zones::dimensions(compiled, grouped);
-    let counting = terrain::counting_values(compiled, grouped, &standing);
+    let counting = existing_nodes::counting_values(compiled, grouped, &standing);
     let bound = zones::bound_counts(compiled, grouped, &standing);
     let mut group_of = vec![usize::MAX; grouped.first_bundle as usize + grouped.bundles.len()];
     for (number, group) in grouped.groups.iter().enumerate() {
@@ -102,7 +102,7 @@ fn counts_for(compiled: &Compiled<'_>, grouped: &Grouped, rule: u32, one: &Place
         Some(number) => {
             let node = &draft.opened[number];
             let pods = node.units.iter().flat_map(|unit| grouped.pods(unit)).copied();
-            terrain::counts_on_new(compiled, grouped, filter, (node.shape, one.cell), pods)
+            existing_nodes::counts_on_new(compiled, grouped, filter, (node.shape, one.cell), pods)
         }
         None => filter.counts_on(&compiled.problem.nodes[one.node]),
     }

@@ -18,7 +18,7 @@ pub(crate) struct Candidate {
     pub(crate) shape: usize,
     /// Value per dollar of its last filling, or an upper bound on it.
     pub(crate) promise: f64,
-    /// Cheapest shape that holds the content, and the content; `None` if it is not filled from the current stock.
+    /// Cheapest shape that holds the content, and the content; `None` if it is not filled from the demand that is left.
     pub(crate) content: Option<(usize, Content)>,
     /// Stage at which kinds of each class are placed.
     pub(crate) stages: Vec<u8>,
@@ -28,9 +28,9 @@ pub(crate) struct Candidate {
 
 /// Candidates for opening nodes in one cell.
 pub(crate) struct View {
-    pub(crate) shelf: ItemBlocks,
+    pub(crate) item_blocks: ItemBlocks,
     pub(crate) candidates: Vec<Candidate>,
-    /// For each critical rule the lots of its owners, most valuable first.
+    /// For each critical rule the batches of its owners, most valuable first.
     pub(crate) critical: Vec<Vec<(u32, u16)>>,
     /// True if every shape is a candidate.
     pub(crate) exhaustive: bool,
@@ -50,117 +50,129 @@ const AT_HOME: f64 = 0.98;
 
 /// Returns the expected value per dollar of a shape. Among equal values, shapes near the mean price of a node rank
 /// first.
-fn merit(yard: &Construction<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
-    let position = yard.shape_index.position[shape] as usize;
-    let price = yard.shape_index.compiled.shapes[shape].price[cell];
+fn merit(construction: &Construction<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
+    let position = construction.shape_index.position[shape] as usize;
+    let price = construction.shape_index.compiled.shapes[shape].price[cell];
     let mean = if round.nodes > 0.0 { round.total / round.nodes } else { price };
     let distance = ln(price / mean).abs();
-    match &round.asks {
-        Some(asks) => asks.split.shares[position],
+    match &round.split_prices {
+        Some(split_prices) => split_prices.split.shares[position],
         None => round.worth[position] / price - 0.04 * distance + if round.used[position] { 0.05 } else { 0.0 },
     }
 }
 
 /// Returns all cells, ordered by the best merit of their shapes, highest first. Used if no units are pinned to cells.
-pub(crate) fn cells_by_promise(yard: &Construction<'_>, round: &Round) -> Vec<usize> {
+pub(crate) fn cells_by_promise(construction: &Construction<'_>, round: &Round) -> Vec<usize> {
     let promise = |cell: usize| {
-        let merits = yard.shape_index.by_price[cell].iter().map(|&shape| {
-            let price = yard.shape_index.compiled.shapes[shape].price[cell];
-            let position = yard.shape_index.position[shape] as usize;
-            match &round.asks {
-                Some(asks) => asks.split.shares[position] * yard.shape_index.compiled.shapes[shape].cheapest / price,
-                None => merit(yard, round, shape, cell),
+        let merits = construction.shape_index.by_price[cell].iter().map(|&shape| {
+            let price = construction.shape_index.compiled.shapes[shape].price[cell];
+            let position = construction.shape_index.position[shape] as usize;
+            match &round.split_prices {
+                Some(split_prices) => {
+                    split_prices.split.shares[position] * construction.shape_index.compiled.shapes[shape].cheapest
+                        / price
+                }
+                None => merit(construction, round, shape, cell),
             }
         });
         merits.fold(f64::NEG_INFINITY, f64::max)
     };
     let mut cells: Vec<(f64, usize)> =
-        (0..yard.shape_index.compiled.cells.len()).map(|cell| (promise(cell), cell)).collect();
+        (0..construction.shape_index.compiled.cells.len()).map(|cell| (promise(cell), cell)).collect();
     cells.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     cells.into_iter().map(|(_, cell)| cell).collect()
 }
 
 /// Returns the candidates in a cell.
-pub(crate) fn view(yard: &Construction<'_>, round: &Round, cell: usize, exhaustive: bool) -> View {
-    let width = yard.shape_index.compiled.columns.width();
+pub(crate) fn view(construction: &Construction<'_>, round: &Round, cell: usize, exhaustive: bool) -> View {
+    let width = construction.shape_index.compiled.columns.width();
     let exhaustive = exhaustive || round.nodes <= LAST_NODES;
-    let shelf = ItemBlocks::new(yard.stock, &yard.classes, cell, width);
-    let shapes = chosen(yard, round, cell, exhaustive);
-    let candidates = shapes.into_iter().map(|shape| candidate(yard, round, shape, cell)).collect();
-    let critical = critical(yard, round, cell);
-    View { shelf, candidates, critical, exhaustive, stale: false }
+    let item_blocks = ItemBlocks::new(construction.unplaced, &construction.classes, cell, width);
+    let shapes = chosen(construction, round, cell, exhaustive);
+    let candidates = shapes.into_iter().map(|shape| candidate(construction, round, shape, cell)).collect();
+    let critical = critical(construction, round, cell);
+    View { item_blocks, candidates, critical, exhaustive, stale: false }
 }
 
 /// Updates a view of an earlier round. The promises of its candidates stay valid because split prices do not change.
-pub(crate) fn refreshed(yard: &Construction<'_>, round: &Round, cell: usize, mut view: View) -> View {
+pub(crate) fn refreshed(construction: &Construction<'_>, round: &Round, cell: usize, mut view: View) -> View {
     if !view.stale {
         return view;
     }
-    if !yard.unlimited || (round.nodes <= LAST_NODES && !view.exhaustive) {
-        return self::view(yard, round, cell, view.exhaustive);
+    if !construction.unlimited || (round.nodes <= LAST_NODES && !view.exhaustive) {
+        return self::view(construction, round, cell, view.exhaustive);
     }
-    view.shelf = ItemBlocks::new(yard.stock, &yard.classes, cell, yard.shape_index.compiled.columns.width());
-    view.critical = critical(yard, round, cell);
+    view.item_blocks = ItemBlocks::new(
+        construction.unplaced,
+        &construction.classes,
+        cell,
+        construction.shape_index.compiled.columns.width(),
+    );
+    view.critical = critical(construction, round, cell);
     view.stale = false;
     view
 }
 
-/// Returns for each critical rule the lots of its owners in `cell`, most valuable first.
-fn critical(yard: &Construction<'_>, round: &Round, cell: usize) -> Vec<Vec<(u32, u16)>> {
+/// Returns for each critical rule the batches of its owners in `cell`, most valuable first.
+fn critical(construction: &Construction<'_>, round: &Round, cell: usize) -> Vec<Vec<(u32, u16)>> {
     if round.critical.is_empty() {
         return Vec::new();
     }
-    let stock = &*yard.stock;
-    let mut of_ruleset: Vec<SmallVec<[u32; 2]>> = vec![SmallVec::new(); stock.rulesets.len()];
-    for &lot in &stock.open {
-        let one = &stock.lots[lot as usize];
-        if stock.masks[one.mask as usize].contains(cell) {
-            of_ruleset[one.ruleset as usize].push(lot);
+    let unplaced = &*construction.unplaced;
+    let mut of_ruleset: Vec<SmallVec<[u32; 2]>> = vec![SmallVec::new(); unplaced.rulesets.len()];
+    for &batch in &unplaced.open {
+        let one = &unplaced.batches[batch as usize];
+        if unplaced.masks[one.mask as usize].contains(cell) {
+            of_ruleset[one.ruleset as usize].push(batch);
         }
     }
-    let lots = |rule: u32| stock.rulesets.owning(rule).flat_map(|ruleset| of_ruleset[ruleset as usize].iter().copied());
-    round.critical.iter().map(|&rule| dearest_first(yard, round, lots(rule).collect())).collect()
+    let batches =
+        |rule: u32| unplaced.rulesets.owning(rule).flat_map(|ruleset| of_ruleset[ruleset as usize].iter().copied());
+    round.critical.iter().map(|&rule| dearest_first(construction, round, batches(rule).collect())).collect()
 }
 
-fn dearest_first(yard: &Construction<'_>, round: &Round, mut lots: Vec<u32>) -> Vec<(u32, u16)> {
-    let stock = &*yard.stock;
-    let value = |lot: u32| round.values[stock.lots[lot as usize].kind as usize];
-    let bulk = |lot: u32| {
-        let sizes = &yard.stock.kinds[stock.lots[lot as usize].kind as usize].sizes;
+fn dearest_first(construction: &Construction<'_>, round: &Round, mut batches: Vec<u32>) -> Vec<(u32, u16)> {
+    let unplaced = &*construction.unplaced;
+    let value = |batch: u32| round.values[unplaced.batches[batch as usize].kind as usize];
+    let bulk = |batch: u32| {
+        let sizes = &construction.unplaced.kinds[unplaced.batches[batch as usize].kind as usize].sizes;
         sizes.iter().zip(&round.demand).map(|(&size, all)| f64::from(size) / all.max(1.0)).sum::<f64>()
     };
-    let key = |lot: u32| value(lot) + BULK * round.total * bulk(lot);
-    lots.sort_by(|&a, &b| {
+    let key = |batch: u32| value(batch) + BULK * round.total * bulk(batch);
+    batches.sort_by(|&a, &b| {
         key(b).total_cmp(&key(a)).then_with(|| {
-            let cells = |lot: u32| stock.cells_of[stock.lots[lot as usize].mask as usize].len();
+            let cells = |batch: u32| unplaced.cells_of[unplaced.batches[batch as usize].mask as usize].len();
             cells(a).cmp(&cells(b)).then(a.cmp(&b))
         })
     });
-    lots.into_iter().map(|lot| (lot, yard.classes.of[stock.lots[lot as usize].kind as usize])).collect()
+    batches
+        .into_iter()
+        .map(|batch| (batch, construction.classes.of[unplaced.batches[batch as usize].kind as usize]))
+        .collect()
 }
 
-fn candidate(yard: &Construction<'_>, round: &Round, shape: usize, cell: usize) -> Candidate {
-    let shape_index = yard.shape_index;
+fn candidate(construction: &Construction<'_>, round: &Round, shape: usize, cell: usize) -> Candidate {
+    let shape_index = construction.shape_index;
     let position = shape_index.position[shape] as usize;
     let price = shape_index.compiled.shapes[shape].price[cell];
-    let (promise, weights) = match &round.asks {
+    let (promise, weights) = match &round.split_prices {
         // Split prices favour the resource that runs out first, which changes as a node is filled.
         Some(_) => (1.0_f64, vec![1.0; shape_index.compiled.columns.width()]),
         None => {
-            let weights = round.weights.iter().map(|weight| weight.max(yard.settings.floor));
+            let weights = round.weights.iter().map(|weight| weight.max(construction.settings.floor));
             (round.worth[position] / price, weights.collect())
         }
     };
     // Capped by the value of everything left.
     let promise = promise.min((round.total + round.node) / price);
-    let promise = yard.settings.regard(promise, price, shape_index.cheapest(cell));
+    let promise = construction.settings.regard(promise, price, shape_index.cheapest(cell));
     let width = shape_index.compiled.columns.width();
     let stage = |&kind: &u32| {
-        let signature = yard.stock.kinds[kind as usize].signature as usize;
-        if !yard.grouped.admits[signature][cell].contains(shape) {
+        let signature = construction.unplaced.kinds[kind as usize].signature as usize;
+        if !construction.grouped.admits[signature][cell].contains(shape) {
             return NEVER;
         }
-        if !yard.opens(shape, kind) {
+        if !construction.opens(shape, kind) {
             return TOPS_UP;
         }
         let Some(duals) = &round.duals else { return FIRST };
@@ -173,23 +185,24 @@ fn candidate(yard: &Construction<'_>, round: &Round, shape: usize, cell: usize) 
         shape,
         promise: promise.max(1e-300),
         content: None,
-        stages: yard.classes.example.iter().map(stage).collect(),
+        stages: construction.classes.example.iter().map(stage).collect(),
         weights,
     }
 }
 
-fn chosen(yard: &Construction<'_>, round: &Round, cell: usize, exhaustive: bool) -> Vec<usize> {
-    let shape_index = yard.shape_index;
+fn chosen(construction: &Construction<'_>, round: &Round, cell: usize, exhaustive: bool) -> Vec<usize> {
+    let shape_index = construction.shape_index;
     let offered = shape_index.by_price[cell].iter().copied();
-    let offered = offered.filter(|&shape| yard.unlimited || yard.headroom.allows(shape_index.compiled, shape));
-    let mut ranked: Vec<(f64, usize)> = offered.map(|shape| (merit(yard, round, shape, cell), shape)).collect();
+    let offered =
+        offered.filter(|&shape| construction.unlimited || construction.headroom.allows(shape_index.compiled, shape));
+    let mut ranked: Vec<(f64, usize)> = offered.map(|shape| (merit(construction, round, shape, cell), shape)).collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     if exhaustive {
         return ranked.into_iter().map(|(_, shape)| shape).collect();
     }
     // Every kind needs a candidate that holds it: for an uncovered kind, add the best such shape.
-    let mut chosen: Vec<usize> = match &round.asks {
-        None => ranked.iter().take(yard.settings.candidates).map(|&(_, shape)| shape).collect(),
+    let mut chosen: Vec<usize> = match &round.split_prices {
+        None => ranked.iter().take(construction.settings.candidates).map(|&(_, shape)| shape).collect(),
         Some(_) => {
             let mut sum = 0.0;
             let carrying = ranked.iter().take_while(|(share, _)| {
@@ -201,10 +214,12 @@ fn chosen(yard: &Construction<'_>, round: &Round, cell: usize, exhaustive: bool)
         }
     };
     let holds = |shape: usize, kind: u32| {
-        fits(&yard.stock.kinds[kind as usize].sizes, &shape_index.compiled.shapes[shape].room)
+        fits(&construction.unplaced.kinds[kind as usize].sizes, &shape_index.compiled.shapes[shape].room)
     };
-    for kind in 0..yard.stock.kinds.len() as u32 {
-        if yard.stock.left_of_kind[kind as usize] == 0 || yard.stock.lots_at(cell, kind).is_empty() {
+    for kind in 0..construction.unplaced.kinds.len() as u32 {
+        if construction.unplaced.left_of_kind[kind as usize] == 0
+            || construction.unplaced.batches_at(cell, kind).is_empty()
+        {
             continue;
         }
         let group = shape_index.group_of[kind as usize];

@@ -1,8 +1,8 @@
 //! Opens nodes until no remaining unit fits one.
 //!
 //! Each round prices the remaining units, fills a few shapes with the most expected value per dollar, and keeps the
-//! node whose content has the most value per dollar. The same content is repeated while its lots last. A node's score
-//! is one minus its waste against a valid price system, so the price of the plan is the bound divided by the mean
+//! node whose content has the most value per dollar. The same content is repeated while its batches last. A node's
+//! score is one minus its waste against a valid price system, so the price of the plan is the bound divided by the mean
 //! score.
 //!
 //! A score is kept as a promise for later nodes, which have fewer units to choose from: only the candidate with the
@@ -13,18 +13,18 @@ use std::collections::BinaryHeap;
 
 use super::candidates::{self, Candidate, View};
 use super::exact;
-use super::fill::{Content, Filler, Site, TOPS_UP};
+use super::fill::{Content, FillTarget, Filler, TOPS_UP};
 use super::groups::Grouped;
 use super::item_blocks::{Classes, ItemBlocks};
 use super::pricing::{PriceModel, Round};
 use super::recombine::Patterns;
+use super::remaining_demand::RemainingDemand;
 use super::shape_index::{Headroom, ShapeIndex};
-use super::stock::Stock;
 use crate::compile::fits;
 
 /// Node opened by the plan.
 #[derive(Debug, Clone)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedNode {
     /// Index in `compiled.shapes`.
     pub(crate) shape: usize,
     pub(crate) cell: usize,
@@ -105,7 +105,7 @@ fn best_promise(candidates: &[Candidate]) -> Option<usize> {
 pub(crate) struct Construction<'a> {
     pub(crate) shape_index: &'a ShapeIndex<'a>,
     pub(crate) grouped: &'a Grouped,
-    pub(crate) stock: &'a mut Stock,
+    pub(crate) unplaced: &'a mut RemainingDemand,
     pub(crate) headroom: &'a mut Headroom,
     pub(crate) settings: Settings,
     /// Minimum pool weight of the nodes that may be opened for each kind.
@@ -114,69 +114,69 @@ pub(crate) struct Construction<'a> {
     /// True if no limit can be reached.
     pub(crate) unlimited: bool,
     filler: Filler<'a>,
-    opened: Vec<Opened>,
+    opened: Vec<OpenedNode>,
     /// Record of the contents considered, if requested.
     seen: Option<&'a mut Patterns>,
 }
 
-/// Opens nodes for all of `stock` that fits one. Returns `None` if a node showed, while the regime was unknown, that
-/// fluid prices mislead.
+/// Opens nodes for all of `unplaced` that fits one. Returns `None` if a node showed, while the price model was unknown,
+/// that fluid prices mislead.
 pub(crate) fn construct(
     shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
-    stock: &mut Stock,
+    unplaced: &mut RemainingDemand,
     headroom: &mut Headroom,
     settings: Settings,
-    regime: PriceModel,
+    price_model: PriceModel,
     seen: Option<&mut Patterns>,
-) -> Option<Vec<Opened>> {
-    let unlimited = headroom.allows_any(shape_index.compiled, shape_index.basic, stock.left);
+) -> Option<Vec<OpenedNode>> {
+    let unlimited = headroom.allows_any(shape_index.compiled, shape_index.basic, unplaced.left);
     let tiers = shape_index.tier_of_kind.clone();
-    let mut yard = Construction {
+    let mut construction = Construction {
         shape_index,
         grouped,
         headroom,
         settings,
-        classes: shape_index.classes(stock, &tiers),
+        classes: shape_index.classes(unplaced, &tiers),
         tiers,
         unlimited,
-        filler: Filler::new(&grouped.rules.host, stock),
-        stock,
+        filler: Filler::new(&grouped.rules.host, unplaced),
+        unplaced,
         opened: Vec::new(),
         seen,
     };
-    yard.build(regime).then_some(yard.opened)
+    construction.build(price_model).then_some(construction.opened)
 }
 
 impl Construction<'_> {
     /// Opens all nodes. Returns false if a node shows that fluid prices mislead.
-    fn build(&mut self, mut regime: PriceModel) -> bool {
+    fn build(&mut self, mut price_model: PriceModel) -> bool {
         let mut round: Option<Round> = None;
         let mut left_value = 0.0;
         let mut whole: Option<f64> = None;
-        let mut watching = matches!(regime, PriceModel::Unknown);
-        while self.stock.left > 0 {
+        let mut watching = matches!(price_model, PriceModel::Unknown);
+        while self.unplaced.left > 0 {
             if round.as_ref().is_none_or(|round| left_value < REFRESH * round.total) {
-                self.stock.compact();
+                self.unplaced.compact();
                 if !self.unlimited {
-                    self.tiers = self.shape_index.tiers(self.grouped, self.stock, self.headroom);
-                    self.classes = self.shape_index.classes(self.stock, &self.tiers);
+                    self.tiers = self.shape_index.tiers(self.grouped, self.unplaced, self.headroom);
+                    self.classes = self.shape_index.classes(self.unplaced, &self.tiers);
                 }
                 if round.is_some()
-                    && let PriceModel::Split(asks) = &regime
-                    && asks.outdated(left_value)
-                    && let Some(again) = PriceModel::again(asks, self.shape_index, self.stock)
+                    && let PriceModel::Split(split_prices) = &price_model
+                    && split_prices.outdated(left_value)
+                    && let Some(again) = PriceModel::again(split_prices, self.shape_index, self.unplaced)
                 {
-                    regime = again;
+                    price_model = again;
                     round = None;
                 }
-                let Some(fresh) = Round::new(self, &regime, round.take()) else { break };
+                let Some(fresh) = Round::new(self, &price_model, round.take()) else { break };
                 left_value = fresh.total;
                 watching = watching && left_value >= WORTH_A_LOOK * *whole.get_or_insert(left_value);
                 round = Some(fresh);
-                if exact::applies(self.shape_index, self.stock, self.headroom) {
+                if exact::applies(self.shape_index, self.unplaced, self.headroom) {
                     let remainder = !self.opened.is_empty();
-                    self.opened.extend(exact::pack(self.shape_index, self.grouped, self.stock, remainder));
+                    self.opened.extend(exact::pack(self.shape_index, self.grouped, self.unplaced, remainder));
                     continue;
                 }
             }
@@ -232,7 +232,7 @@ impl Construction<'_> {
             if let Some((shape, content)) = candidate.content.take() {
                 return Some((candidate.promise, cell, shape, content));
             }
-            self.fill(round, &mut view.shelf, candidate, &view.critical, cell);
+            self.fill(round, &mut view.item_blocks, candidate, &view.critical, cell);
             let looked_at = candidate.promise;
             let others = others.get_or_insert_with(|| {
                 let rest = view.candidates.iter().enumerate().filter(|&(other, _)| other != at);
@@ -246,7 +246,7 @@ impl Construction<'_> {
     fn fill(
         &mut self,
         round: &Round,
-        shelf: &mut ItemBlocks,
+        item_blocks: &mut ItemBlocks,
         candidate: &mut Candidate,
         critical: &[Vec<(u32, u16)>],
         cell: usize,
@@ -255,26 +255,27 @@ impl Construction<'_> {
         if !self.unlimited && !self.headroom.allows(self.shape_index.compiled, candidate.shape) {
             return;
         }
-        let site = Site {
+        let target = FillTarget {
             room: &self.shape_index.compiled.shapes[candidate.shape].room,
             weights: &candidate.weights,
             cell,
             stages: &candidate.stages,
             critical,
         };
-        let content = self.filler.fill(self.stock, &site, shelf);
-        let class_of = |lot: u32| usize::from(self.classes.of[self.stock.lots[lot as usize].kind as usize]);
-        if !content.iter().any(|&(lot, _)| candidate.stages[class_of(lot)] < TOPS_UP) {
+        let content = self.filler.fill(self.unplaced, &target, item_blocks);
+        let class_of = |batch: u32| usize::from(self.classes.of[self.unplaced.batches[batch as usize].kind as usize]);
+        if !content.iter().any(|&(batch, _)| candidate.stages[class_of(batch)] < TOPS_UP) {
             return;
         }
         let shape = self.downsize((candidate.shape, cell), &content);
-        let value =
-            |&(lot, count): &(u32, u32)| round.values[self.stock.lots[lot as usize].kind as usize] * f64::from(count);
+        let value = |&(batch, count): &(u32, u32)| {
+            round.values[self.unplaced.batches[batch as usize].kind as usize] * f64::from(count)
+        };
         let worth = content.iter().map(value).sum::<f64>() + round.node;
         let price = self.shape_index.compiled.shapes[shape].price[cell];
         candidate.promise = self.settings.regard(worth / price, price, self.shape_index.cheapest(cell));
         if let Some(seen) = &mut self.seen {
-            seen.note(self.stock, shape, price, &content);
+            seen.note(self.unplaced, shape, price, &content);
         }
         candidate.content = Some((shape, content));
     }
@@ -282,11 +283,11 @@ impl Construction<'_> {
     /// Returns the cheapest shape of the same pool weight that holds the content.
     fn downsize(&self, at: (usize, usize), content: &Content) -> usize {
         let (shape, cell) = at;
-        let (shape_index, stock) = (self.shape_index, &*self.stock);
+        let (shape_index, unplaced) = (self.shape_index, &*self.unplaced);
         let mut sizes = vec![0_i32; shape_index.compiled.columns.width()];
         let mut signatures: Vec<u32> = Vec::new();
-        for &(lot, count) in content {
-            let kind = &stock.kinds[stock.lots[lot as usize].kind as usize];
+        for &(batch, count) in content {
+            let kind = &unplaced.kinds[unplaced.batches[batch as usize].kind as usize];
             sizes.iter_mut().zip(&*kind.sizes).for_each(|(sum, &size)| *sum += size * count as i32);
             if !signatures.contains(&kind.signature) {
                 signatures.push(kind.signature);
@@ -306,27 +307,30 @@ impl Construction<'_> {
         found.unwrap_or(shape)
     }
 
-    /// Opens copies of the node while its lots and limits last. Returns the value placed.
+    /// Opens copies of the node while its batches and limits last. Returns the value placed.
     fn commit(&mut self, node: (usize, usize, &Content), round: &mut Round) -> f64 {
         let (shape, cell, content) = node;
         let compiled = self.shape_index.compiled;
-        let stock = &mut *self.stock;
+        let unplaced = &mut *self.unplaced;
         // The cell was chosen for all units waiting there; this content may cost less in another cell.
-        let cell = self.shape_index.cheapest_cell(self.grouped, stock, (shape, cell), content);
-        let lasts =
-            content.iter().map(|&(lot, count)| stock.lots[lot as usize].left() / count as usize).min().unwrap_or(0);
+        let cell = self.shape_index.cheapest_cell(self.grouped, unplaced, (shape, cell), content);
+        let lasts = content
+            .iter()
+            .map(|&(batch, count)| unplaced.batches[batch as usize].left() / count as usize)
+            .min()
+            .unwrap_or(0);
         let times = lasts.min(self.headroom.times(compiled, shape)).max(1);
         let price = compiled.shapes[shape].price[cell];
         for _ in 0..times {
-            let units = stock.take_all(content);
-            self.opened.push(Opened { shape, cell, price, units, reserved: None });
+            let units = unplaced.take_all(content);
+            self.opened.push(OpenedNode { shape, cell, price, units, reserved: None });
         }
         let mut value = 0.0;
-        for &(lot, count) in content {
-            let one = &stock.lots[lot as usize];
+        for &(batch, count) in content {
+            let one = &unplaced.batches[batch as usize];
             let placed = round.values[one.kind as usize] * f64::from(count) * times as f64;
             value += placed;
-            let cells = &stock.cells_of[one.mask as usize];
+            let cells = &unplaced.cells_of[one.mask as usize];
             if cells.len() < round.pinned.len() {
                 let share = (placed + 1e-12 * f64::from(count) * times as f64) / cells.len() as f64;
                 cells.iter().for_each(|&cell| round.pinned[cell as usize] -= share);
@@ -341,7 +345,7 @@ impl Construction<'_> {
 
     /// Returns true if the tier of some kind has changed since it was last computed.
     fn tiers_fell(&self) -> bool {
-        !self.unlimited && self.shape_index.tiers(self.grouped, self.stock, self.headroom) != self.tiers
+        !self.unlimited && self.shape_index.tiers(self.grouped, self.unplaced, self.headroom) != self.tiers
     }
 
     /// Returns true if nodes of `shape` may be opened for `kind`.

@@ -1,16 +1,16 @@
-//! Drafts for one reading: the same stock is packed in several ways, and the best draft is kept.
+//! Drafts for one reading: the same demand is packed in several ways, and the best draft is kept.
 
 use rustc_hash::FxHashSet;
 
-use super::construct::{self, Opened, Settings};
+use super::construct::{self, OpenedNode, Settings};
 use super::groups::Grouped;
 use super::pricing::PriceModel;
 use super::recombine::{CHOICES, Choice, Patterns};
+use super::remaining_demand::RemainingDemand;
 use super::reserved::Reservations;
 use super::shape_index::{Headroom, ShapeIndex};
-use super::stock::Stock;
 use super::zones::ZonePolicy;
-use super::{Draft, exact, existing, patterns, terrain, zones};
+use super::{Draft, exact, existing, existing_nodes, patterns, zones};
 use crate::bound::fluid;
 use crate::compile::Compiled;
 use crate::solution::Reason;
@@ -41,14 +41,19 @@ const PATTERN_UNITS: usize = 24;
 const GOOD_ENOUGH: f64 = 1.002;
 
 /// Returns the best draft for one reading, without the units `without`.
-pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, without: &FxHashSet<u32>, taste: ZonePolicy) -> Draft {
-    drafting(compiled, grouped, without, taste, |drafting| drafting.best())
+pub(super) fn draft(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    without: &FxHashSet<u32>,
+    zone_policy: ZonePolicy,
+) -> Draft {
+    drafting(compiled, grouped, without, zone_policy, |drafting| drafting.best())
 }
 
 /// Returns drafts of a small plan besides the one that [`draft`] chooses: the cheapest draft before local search need
 /// not be the cheapest after it.
-pub(super) fn others(compiled: &Compiled<'_>, grouped: &Grouped, taste: ZonePolicy) -> Vec<Draft> {
-    drafting(compiled, grouped, &FxHashSet::default(), taste, |drafting| drafting.others())
+pub(super) fn others(compiled: &Compiled<'_>, grouped: &Grouped, zone_policy: ZonePolicy) -> Vec<Draft> {
+    drafting(compiled, grouped, &FxHashSet::default(), zone_policy, |drafting| drafting.others())
 }
 
 /// Assigns domains, fills existing nodes, and calls `make` for the rest.
@@ -56,15 +61,15 @@ fn drafting<D>(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
     without: &FxHashSet<u32>,
-    taste: ZonePolicy,
+    zone_policy: ZonePolicy,
     make: impl FnOnce(&Drafting<'_>) -> D,
 ) -> D {
-    let standing = terrain::standing(compiled);
-    let standing_admits = terrain::standing_admits(compiled, &standing);
-    let zoned = zones::assign(compiled, grouped, &standing, &standing_admits, without, taste);
-    let mut stock = Stock::new(grouped, &zoned, compiled.cells.len());
+    let standing = existing_nodes::standing(compiled);
+    let standing_admits = existing_nodes::standing_admits(compiled, &standing);
+    let zoned = zones::assign(compiled, grouped, &standing, &standing_admits, without, zone_policy);
+    let mut unplaced = RemainingDemand::new(grouped, &zoned, compiled.cells.len());
     let mut filled = standing;
-    let placed = existing::fill(compiled, grouped, &mut stock, &mut filled, &standing_admits);
+    let placed = existing::fill(compiled, grouped, &mut unplaced, &mut filled, &standing_admits);
     let existing = filled.iter().zip(placed).filter(|(_, units)| !units.is_empty());
     let units = grouped.groups.iter().flat_map(|group| &group.units);
     let set_aside = units.filter(|unit| without.contains(unit)).map(|&unit| (unit, None));
@@ -72,8 +77,8 @@ fn drafting<D>(
     make(&Drafting {
         compiled,
         grouped,
-        shape_index: &ShapeIndex::new(compiled, grouped, &stock, true),
-        stock: &stock,
+        shape_index: &ShapeIndex::new(compiled, grouped, &unplaced, true),
+        unplaced: &unplaced,
         reservations: &Reservations::new(compiled),
         existing: existing.map(|(one, units)| (one.node, units)).collect(),
         waiting: rejected.chain(set_aside).collect(),
@@ -87,7 +92,7 @@ struct Drafting<'a> {
     grouped: &'a Grouped,
     shape_index: &'a ShapeIndex<'a>,
     /// Units for new nodes.
-    stock: &'a Stock,
+    unplaced: &'a RemainingDemand,
     reservations: &'a Reservations,
     /// Units placed on existing nodes.
     existing: Vec<(usize, Vec<u32>)>,
@@ -101,9 +106,9 @@ struct Drafting<'a> {
 #[derive(Clone)]
 struct Begun {
     reservations: Reservations,
-    rest: Stock,
+    rest: RemainingDemand,
     headroom: Headroom,
-    opened: Vec<Opened>,
+    opened: Vec<OpenedNode>,
 }
 
 impl<'a> Drafting<'a> {
@@ -120,20 +125,20 @@ impl<'a> Drafting<'a> {
     fn constructed(&self, begun: &Begun) -> Draft {
         let optimal = exact::applies(self.shape_index, &begun.rest, &begun.headroom);
         let mut best: Option<Draft> = None;
-        let mut regime = PriceModel::Unknown;
+        let mut price_model = PriceModel::Unknown;
         for settings in PORTFOLIO.iter().take(self.compiled.options.passes.max(1)) {
             let nodes = best.as_ref().map_or(0, |best| best.opened.len());
             if nodes > SECOND_PASS_NODES * self.shape_index.groups || settings.lean > 0.0 && nodes > FEW_NODES {
                 break;
             }
             let mut pass = begun.clone();
-            if !self.construct(&mut pass, *settings, &regime, None) {
-                regime = PriceModel::sharper(self.shape_index, &begun.rest, &self.grouped.rules.host);
-                if matches!(regime, PriceModel::Split(_)) {
-                    return self.best_by_splits(begun, *settings, &regime);
+            if !self.construct(&mut pass, *settings, &price_model, None) {
+                price_model = PriceModel::sharper(self.shape_index, &begun.rest, &self.grouped.rules.host);
+                if matches!(price_model, PriceModel::Split(_)) {
+                    return self.best_by_splits(begun, *settings, &price_model);
                 }
                 pass = begun.clone();
-                self.construct(&mut pass, *settings, &regime, None);
+                self.construct(&mut pass, *settings, &price_model, None);
             }
             let other = self.end(pass);
             if best.as_ref().is_none_or(|best| other.beats(best)) {
@@ -142,7 +147,7 @@ impl<'a> Drafting<'a> {
             if optimal {
                 break;
             }
-            regime = PriceModel::Fluid;
+            price_model = PriceModel::Fluid;
         }
         best.unwrap_or_default()
     }
@@ -190,18 +195,18 @@ impl<'a> Drafting<'a> {
     }
 
     /// Returns the best draft with split prices, choosing again among the contents that were considered.
-    fn best_by_splits(&self, begun: &Begun, settings: Settings, regime: &PriceModel) -> Draft {
+    fn best_by_splits(&self, begun: &Begun, settings: Settings, price_model: &PriceModel) -> Draft {
         let unlimited = begun.headroom.allows_any(self.compiled, self.shape_index.basic, begun.rest.left);
         let choice = unlimited.then(|| Choice::new(self.shape_index, self.grouped, &begun.rest)).flatten();
         let mut seen = Patterns::default();
         let mut pass = begun.clone();
-        self.construct(&mut pass, settings, regime, choice.is_some().then_some(&mut seen));
+        self.construct(&mut pass, settings, price_model, choice.is_some().then_some(&mut seen));
         let mut best = self.end(pass);
         let Some(mut choice) = choice else { return best };
         for _ in 0..CHOICES {
             let mut pass = begun.clone();
             pass.opened.extend(choice.open(&mut pass.rest, &seen));
-            self.construct(&mut pass, settings, regime, Some(&mut seen));
+            self.construct(&mut pass, settings, price_model, Some(&mut seen));
             let other = self.end(pass);
             if other.beats(&best) {
                 best = other;
@@ -213,7 +218,7 @@ impl<'a> Drafting<'a> {
     fn begin(&self) -> Begun {
         let mut begun = Begun {
             reservations: self.reservations.clone(),
-            rest: self.stock.clone(),
+            rest: self.unplaced.clone(),
             headroom: Headroom::new(self.compiled),
             opened: Vec::new(),
         };
@@ -226,12 +231,12 @@ impl<'a> Drafting<'a> {
         &self,
         begun: &mut Begun,
         settings: Settings,
-        regime: &PriceModel,
+        price_model: &PriceModel,
         seen: Option<&mut Patterns>,
     ) -> bool {
         let (rest, headroom) = (&mut begun.rest, &mut begun.headroom);
         let bought =
-            construct::construct(self.shape_index, self.grouped, rest, headroom, settings, regime.clone(), seen);
+            construct::construct(self.shape_index, self.grouped, rest, headroom, settings, price_model.clone(), seen);
         let known = bought.is_some();
         begun.opened.extend(bought.unwrap_or_default());
         known
@@ -240,8 +245,8 @@ impl<'a> Drafting<'a> {
     fn end(&self, mut begun: Begun) -> Draft {
         begun.reservations.claim(self.compiled, self.grouped, &mut begun.opened);
         let mut left = self.waiting.clone();
-        let lots = begun.rest.lots.iter();
-        left.extend(lots.flat_map(|lot| lot.units[lot.taken..].iter().map(|&unit| (unit, None))));
+        let batches = begun.rest.batches.iter();
+        left.extend(batches.flat_map(|batch| batch.units[batch.taken..].iter().map(|&unit| (unit, None))));
         Draft { opened: begun.opened, existing: self.existing.clone(), left, tasted: self.tasted }
     }
 }

@@ -3,20 +3,24 @@
 //! `price(S)` is the price of the cheapest shape that holds subset S; `best(S) = min over T ⊆ S with S's first pod of
 //! price(T) + best(S∖T)`, 3ⁿ steps. Most batches in a running cluster are of this size.
 
-use super::construct::Opened;
+use super::construct::OpenedNode;
 use super::groups::Grouped;
+use super::remaining_demand::RemainingDemand;
 use super::shape_index::{Headroom, ShapeIndex};
-use super::stock::Stock;
 
 /// Maximum number of units: 3¹² steps take about a millisecond.
 const MOST_UNITS: usize = 12;
 
 /// Returns true if the remaining units are few enough, their pools have the same weight, and no pool has limits.
-pub(crate) fn applies(shape_index: &ShapeIndex<'_>, stock: &Stock, headroom: &Headroom) -> bool {
-    let mut tiers =
-        stock.left_of_kind.iter().zip(&shape_index.tier_of_kind).filter(|&(&left, _)| left > 0).map(|(_, &tier)| tier);
+pub(crate) fn applies(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand, headroom: &Headroom) -> bool {
+    let mut tiers = unplaced
+        .left_of_kind
+        .iter()
+        .zip(&shape_index.tier_of_kind)
+        .filter(|&(&left, _)| left > 0)
+        .map(|(_, &tier)| tier);
     let Some(first) = tiers.next() else { return false };
-    stock.left <= MOST_UNITS && !headroom.binds() && first != i32::MIN && tiers.all(|tier| tier == first)
+    unplaced.left <= MOST_UNITS && !headroom.binds() && first != i32::MIN && tiers.all(|tier| tier == first)
 }
 
 /// Shape and cell in which a node can be launched.
@@ -31,13 +35,18 @@ struct Entry {
 /// Packs all remaining units. Among equal prices it prefers more, smaller nodes, since the loss of one affects fewer
 /// pods. For a `remainder`, the rest of a plan that already has enough nodes to lose one, it prefers fewer nodes, since
 /// every node adds load on the cluster.
-pub(crate) fn pack(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &mut Stock, remainder: bool) -> Vec<Opened> {
-    let mut lots: Vec<u32> = Vec::new();
-    for (lot, one) in stock.lots.iter().enumerate() {
-        lots.extend(std::iter::repeat_n(lot as u32, one.left()));
+pub(crate) fn pack(
+    shape_index: &ShapeIndex<'_>,
+    grouped: &Grouped,
+    unplaced: &mut RemainingDemand,
+    remainder: bool,
+) -> Vec<OpenedNode> {
+    let mut batches: Vec<u32> = Vec::new();
+    for (batch, one) in unplaced.batches.iter().enumerate() {
+        batches.extend(std::iter::repeat_n(batch as u32, one.left()));
     }
-    let count = lots.len();
-    let entries = entries(shape_index, grouped, stock, &lots);
+    let count = batches.len();
+    let entries = entries(shape_index, grouped, unplaced, &batches);
     let full = (1_usize << count) - 1;
     let width = shape_index.compiled.columns.width();
     let mut sums = vec![0_i32; (full + 1) * width];
@@ -47,7 +56,7 @@ pub(crate) fn pack(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &mut 
         let last = usize::BITS as usize - 1 - set.leading_zeros() as usize;
         let rest = set & !(1 << last);
         for column in 0..width {
-            let size = stock.kinds[stock.lots[lots[last] as usize].kind as usize].sizes[column];
+            let size = unplaced.kinds[unplaced.batches[batches[last] as usize].kind as usize].sizes[column];
             sums[set * width + column] = sums[rest * width + column].saturating_add(size);
         }
         // An entry too small for a subset is too small for the set.
@@ -56,7 +65,7 @@ pub(crate) fn pack(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &mut 
             let other = set & (set - 1);
             from = from.max(cheapest[other]);
         }
-        if breaks_rules(grouped, stock, &lots, set) {
+        if breaks_rules(grouped, unplaced, &batches, set) {
             from = none;
         }
         let sizes = &sums[set * width..][..width];
@@ -79,12 +88,12 @@ pub(crate) fn pack(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &mut 
     while set != 0 && choice[set] != 0 {
         let node = choice[set] as usize;
         let entry = &entries[cheapest[node] as usize];
-        opened.push(open(stock, &lots, node, entry));
+        opened.push(open(unplaced, &batches, node, entry));
         set &= !node;
     }
     if target != full {
         // The remaining units must not be tried again here.
-        stock.left = 0;
+        unplaced.left = 0;
     }
     opened
 }
@@ -124,19 +133,22 @@ fn best_parts(price: &[f64], target: usize, fewer: bool) -> Vec<u32> {
     choice
 }
 
-fn entries(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &Stock, lots: &[u32]) -> Vec<Entry> {
-    let same_mask = lots.iter().all(|&lot| stock.lots[lot as usize].mask == stock.lots[lots[0] as usize].mask);
+fn entries(shape_index: &ShapeIndex<'_>, grouped: &Grouped, unplaced: &RemainingDemand, batches: &[u32]) -> Vec<Entry> {
+    let same_mask = batches
+        .iter()
+        .all(|&batch| unplaced.batches[batch as usize].mask == unplaced.batches[batches[0] as usize].mask);
     let mut entries = Vec::new();
-    let tier = shape_index.tier_of_kind[stock.lots[lots[0] as usize].kind as usize];
+    let tier = shape_index.tier_of_kind[unplaced.batches[batches[0] as usize].kind as usize];
     for &shape in shape_index.basic.iter().filter(|&&shape| shape_index.weight_of(shape) == tier) {
         let one = &shape_index.compiled.shapes[shape];
         let mut cheapest: Option<Entry> = None;
         for (cell, &price) in one.price.iter().enumerate().filter(|(_, price)| price.is_finite()) {
             let mut admits = 0_u16;
-            for (unit, &lot) in lots.iter().enumerate() {
-                let lot = &stock.lots[lot as usize];
-                let signature = stock.kinds[lot.kind as usize].signature as usize;
-                if stock.masks[lot.mask as usize].contains(cell) && grouped.admits[signature][cell].contains(shape) {
+            for (unit, &batch) in batches.iter().enumerate() {
+                let batch = &unplaced.batches[batch as usize];
+                let signature = unplaced.kinds[batch.kind as usize].signature as usize;
+                if unplaced.masks[batch.mask as usize].contains(cell) && grouped.admits[signature][cell].contains(shape)
+                {
                     admits |= 1 << unit;
                 }
             }
@@ -156,13 +168,13 @@ fn entries(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &Stock, lots:
     entries
 }
 
-fn breaks_rules(grouped: &Grouped, stock: &Stock, lots: &[u32], set: usize) -> bool {
-    let members = || (0..lots.len()).filter(move |unit| set >> unit & 1 == 1).map(|unit| lots[unit]);
-    let rules_of = |lot: u32| &stock.rulesets[stock.lots[lot as usize].ruleset as usize];
+fn breaks_rules(grouped: &Grouped, unplaced: &RemainingDemand, batches: &[u32], set: usize) -> bool {
+    let members = || (0..batches.len()).filter(move |unit| set >> unit & 1 == 1).map(|unit| batches[unit]);
+    let rules_of = |batch: u32| &unplaced.rulesets[unplaced.batches[batch as usize].ruleset as usize];
     members().any(|owner| {
         rules_of(owner).owns.iter().any(|&rule| {
             let targets: i32 = members()
-                .flat_map(|lot| rules_of(lot).targets.iter())
+                .flat_map(|batch| rules_of(batch).targets.iter())
                 .filter(|&&(target, _)| target == rule)
                 .map(|&(_, count)| count)
                 .sum();
@@ -171,12 +183,12 @@ fn breaks_rules(grouped: &Grouped, stock: &Stock, lots: &[u32], set: usize) -> b
     })
 }
 
-fn open(stock: &mut Stock, lots: &[u32], node: usize, entry: &Entry) -> Opened {
+fn open(unplaced: &mut RemainingDemand, batches: &[u32], node: usize, entry: &Entry) -> OpenedNode {
     let mut units = Vec::new();
-    for (unit, &lot) in lots.iter().enumerate() {
+    for (unit, &batch) in batches.iter().enumerate() {
         if node >> unit & 1 == 1 {
-            units.extend_from_slice(stock.take(lot, 1));
+            units.extend_from_slice(unplaced.take(batch, 1));
         }
     }
-    Opened { shape: entry.shape, cell: entry.cell, price: entry.price, units, reserved: None }
+    OpenedNode { shape: entry.shape, cell: entry.cell, price: entry.price, units, reserved: None }
 }

@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 
 use fixedbitset::FixedBitSet;
 
-use super::construct::Opened;
+use super::construct::OpenedNode;
+use super::existing_nodes::{self, ExistingNode};
 use super::groups::{EACH, Grouped, PreferenceMode};
 use super::headroom::Headroom;
 use super::reserved::Reservations;
-use super::terrain::{self, ExistingNode};
 use super::zones::{self, Counts};
 use super::{Draft, finish, groups};
 use crate::compile::{CPU, Compiled, Demand, MEMORY, Part, fits};
@@ -132,8 +132,8 @@ impl Content {
 
 impl<'a> Fitting<'a> {
     fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped, steps: usize) -> Self {
-        let standing = terrain::standing(compiled);
-        let standing_admits = terrain::standing_admits(compiled, &standing);
+        let standing = existing_nodes::standing(compiled);
+        let standing_admits = existing_nodes::standing_admits(compiled, &standing);
         let (width, rules) = (compiled.columns.width(), grouped.rules.host.len());
         let preloaded = |one: &ExistingNode| {
             let mut content = Content::new(width, rules);
@@ -155,7 +155,7 @@ impl<'a> Fitting<'a> {
             grouped,
             on_standing: standing.iter().map(preloaded).collect(),
             counts: zones::bound_counts(compiled, grouped, &standing),
-            counting: terrain::counting_values(compiled, grouped, &standing),
+            counting: existing_nodes::counting_values(compiled, grouped, &standing),
             standing,
             standing_admits,
             claims: Vec::new(),
@@ -404,12 +404,12 @@ impl<'a> Fitting<'a> {
     }
 
     /// Returns the claim as a node of its cheapest shape and cell.
-    fn launched(&self, claim: &Claim) -> Option<Opened> {
+    fn launched(&self, claim: &Claim) -> Option<OpenedNode> {
         let compiled = self.compiled;
         let options = claim.options.iter().enumerate();
         let all = options
             .flat_map(|(cell, set)| set.ones().map(move |shape| (compiled.shapes[shape].price[cell], shape, cell)));
         let (price, shape, cell) = all.min_by(|a, b| a.0.total_cmp(&b.0).then((a.2, a.1).cmp(&(b.2, b.1))))?;
-        Some(Opened { shape, cell, price, units: claim.content.units.clone(), reserved: None })
+        Some(OpenedNode { shape, cell, price, units: claim.content.units.clone(), reserved: None })
     }
 }

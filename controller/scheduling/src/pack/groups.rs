@@ -71,8 +71,8 @@ impl PreferenceMode {
 }
 
 impl Grouped {
-    /// Groups the pending pods. With `glued`, pods that must share a node become one unit.
-    pub(crate) fn new(compiled: &Compiled<'_>, reading: &PreferenceMode, glued: bool) -> Self {
+    /// Groups the pending pods. With `bundled`, pods that must share a node become one unit.
+    pub(crate) fn new(compiled: &Compiled<'_>, reading: &PreferenceMode, bundled: bool) -> Self {
         let problem = compiled.problem;
         let softness = Softness { spreads: reading.spreads.then_some(&compiled.topology_keys.preferred) };
         let mut rules = Rules::default();
@@ -103,7 +103,7 @@ impl Grouped {
                 rules.aim(&problem.specs[spec], part, &by_subject);
             }
         }
-        let selected_by = if glued && parts.iter().any(|part| !part.joins.is_empty()) {
+        let selected_by = if bundled && parts.iter().any(|part| !part.joins.is_empty()) {
             let subjects = |class: &Class| rules.subjects_of(&problem.specs[class.spec]);
             let set = |subjects: SmallVec<[u32; 4]>| subjects.into_iter().map(|subject| subject as usize).collect();
             compiled.classes.iter().map(subjects).map(set).collect()
@@ -141,8 +141,8 @@ impl Grouped {
             offered: OnceCell::new(),
             reaches: OnceCell::new(),
         };
-        if glued {
-            super::glue::glue(compiled, &mut grouped);
+        if bundled {
+            super::bundle::bundle(compiled, &mut grouped);
         }
         grouped
     }

@@ -3,13 +3,13 @@
 //! The gain of a pod grows with each of its sizes as long as it fits, so the gain of a block's largest sizes, capped at
 //! the remaining room, is an upper bound for every kind in it.
 
-use super::stock::Stock;
+use super::remaining_demand::RemainingDemand;
 
 /// Number of kinds in a block.
 pub(crate) const LANES: usize = 16;
 
-/// Order of the kinds on a shelf, and the class of each. Kinds of a class may use the same shapes and open nodes of the
-/// same pools.
+/// Order of the kinds of the blocks, and the class of each. Kinds of a class may use the same shapes and open nodes of
+/// the same pools.
 #[derive(Debug, Clone)]
 pub(crate) struct Classes {
     /// Class by kind.
@@ -21,9 +21,9 @@ pub(crate) struct Classes {
 }
 
 impl Classes {
-    /// Classifies the kinds of `stock` by `key`.
-    pub(crate) fn new<K: Ord>(stock: &Stock, key: impl Fn(u32) -> K) -> Self {
-        let mut order: Vec<u32> = (0..stock.kinds.len() as u32).collect();
+    /// Classifies the kinds of `unplaced` by `key`.
+    pub(crate) fn new<K: Ord>(unplaced: &RemainingDemand, key: impl Fn(u32) -> K) -> Self {
+        let mut order: Vec<u32> = (0..unplaced.kinds.len() as u32).collect();
         order.sort_by(|&a, &b| key(a).cmp(&key(b)).then(a.cmp(&b)));
         let mut of = vec![0; order.len()];
         let mut example: Vec<u32> = Vec::new();
@@ -39,19 +39,19 @@ impl Classes {
         }
         starts.push(order.len());
         for range in starts.windows(2) {
-            neighbours(stock, &mut order[range[0]..range[1]]);
+            neighbours(unplaced, &mut order[range[0]..range[1]]);
         }
         Self { of, example, order }
     }
 }
 
 /// Orders kinds such that runs of [`LANES`] have similar sizes, by repeated halving along the column that varies most.
-fn neighbours(stock: &Stock, kinds: &mut [u32]) {
+fn neighbours(unplaced: &RemainingDemand, kinds: &mut [u32]) {
     if kinds.len() <= LANES {
         return;
     }
-    let size = |kind: u32, column: usize| stock.kinds[kind as usize].sizes[column];
-    let width = stock.kinds[kinds[0] as usize].sizes.len();
+    let size = |kind: u32, column: usize| unplaced.kinds[kind as usize].sizes[column];
+    let width = unplaced.kinds[kinds[0] as usize].sizes.len();
     let spread = |column: usize| {
         let sizes = kinds.iter().map(|&kind| size(kind, column));
         let (least, most) = sizes.fold((i32::MAX, 0), |(least, most), size| (least.min(size), most.max(size)));
@@ -62,11 +62,11 @@ fn neighbours(stock: &Stock, kinds: &mut [u32]) {
     let middle = (kinds.len() / 2).next_multiple_of(LANES).min(kinds.len() - 1);
     kinds.select_nth_unstable_by_key(middle, |&kind| (size(kind, widest), kind));
     let (small, large) = kinds.split_at_mut(middle);
-    neighbours(stock, small);
-    neighbours(stock, large);
+    neighbours(unplaced, small);
+    neighbours(unplaced, large);
 }
 
-/// Kinds with lots in one cell, arranged for filling.
+/// Kinds with batches in one cell, arranged for filling.
 #[derive(Debug, Clone)]
 pub(crate) struct ItemBlocks {
     pub(crate) width: usize,
@@ -84,9 +84,9 @@ pub(crate) struct ItemBlocks {
 }
 
 impl ItemBlocks {
-    /// Creates a shelf of the kinds that have lots in `cell`.
-    pub(crate) fn new(stock: &Stock, classes: &Classes, cell: usize, width: usize) -> Self {
-        let mut shelf = Self {
+    /// Creates blocks of the kinds that have batches in `cell`.
+    pub(crate) fn new(unplaced: &RemainingDemand, classes: &Classes, cell: usize, width: usize) -> Self {
+        let mut item_blocks = Self {
             width,
             kinds: Vec::new(),
             sizes: Vec::new(),
@@ -97,35 +97,36 @@ impl ItemBlocks {
             live: Vec::new(),
         };
         let mut lane = LANES;
-        let present = |kind: u32| stock.left_of_kind[kind as usize] > 0 && !stock.lots_at(cell, kind).is_empty();
+        let present =
+            |kind: u32| unplaced.left_of_kind[kind as usize] > 0 && !unplaced.batches_at(cell, kind).is_empty();
         for &kind in classes.order.iter().filter(|&&kind| present(kind)) {
             let class = classes.of[kind as usize];
-            if lane == LANES || shelf.class.last() != Some(&class) {
+            if lane == LANES || item_blocks.class.last() != Some(&class) {
                 lane = 0;
-                shelf.kinds.push([u32::MAX; LANES]);
-                shelf.sizes.resize(shelf.sizes.len() + width, [i32::MAX; LANES]);
-                shelf.floats.resize(shelf.floats.len() + width, [0.0; LANES]);
-                shelf.class.push(class);
-                shelf.live.push(0);
+                item_blocks.kinds.push([u32::MAX; LANES]);
+                item_blocks.sizes.resize(item_blocks.sizes.len() + width, [i32::MAX; LANES]);
+                item_blocks.floats.resize(item_blocks.floats.len() + width, [0.0; LANES]);
+                item_blocks.class.push(class);
+                item_blocks.live.push(0);
             }
-            let block = shelf.class.len() - 1;
-            shelf.kinds[block][lane] = kind;
-            shelf.live[block] |= 1 << lane;
-            for (column, &size) in stock.kinds[kind as usize].sizes.iter().enumerate() {
-                shelf.sizes[block * width + column][lane] = size;
-                shelf.floats[block * width + column][lane] = size as f32;
+            let block = item_blocks.class.len() - 1;
+            item_blocks.kinds[block][lane] = kind;
+            item_blocks.live[block] |= 1 << lane;
+            for (column, &size) in unplaced.kinds[kind as usize].sizes.iter().enumerate() {
+                item_blocks.sizes[block * width + column][lane] = size;
+                item_blocks.floats[block * width + column][lane] = size as f32;
             }
             lane += 1;
         }
         for column in 0..width {
-            for block in 0..shelf.class.len() {
-                let lanes = shelf.live[block].count_ones() as usize;
-                let sizes = &shelf.sizes[block * width + column][..lanes];
-                shelf.least.push(sizes.iter().copied().min().unwrap_or(i32::MAX));
-                shelf.most.push(sizes.iter().copied().max().unwrap_or(0) as f32);
+            for block in 0..item_blocks.class.len() {
+                let lanes = item_blocks.live[block].count_ones() as usize;
+                let sizes = &item_blocks.sizes[block * width + column][..lanes];
+                item_blocks.least.push(sizes.iter().copied().min().unwrap_or(i32::MAX));
+                item_blocks.most.push(sizes.iter().copied().max().unwrap_or(0) as f32);
             }
         }
-        shelf
+        item_blocks
     }
 
     pub(crate) fn blocks(&self) -> usize {

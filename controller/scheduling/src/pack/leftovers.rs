@@ -6,7 +6,7 @@
 
 use super::groups::Grouped;
 use super::zones::ZonePolicy;
-use super::{Draft, finish, plan_at_once, terrain};
+use super::{Draft, existing_nodes, finish, plan_at_once};
 use crate::compile::{Compiled, Shape, fits};
 use crate::model::{Problem, Resources};
 use crate::second_round;
@@ -98,7 +98,7 @@ pub(crate) fn left_by_priority(compiled: &Compiled<'_>, solution: &Solution) -> 
 /// Returns the unplaced pods that some shape or existing node could hold.
 pub(crate) fn could_be_held(compiled: &Compiled<'_>, solution: &Solution) -> Vec<usize> {
     let mut known = vec![None; compiled.classes.len()];
-    let standing = terrain::standing(compiled);
+    let standing = existing_nodes::standing(compiled);
     let mut left = Vec::new();
     for one in &solution.unschedulable {
         if compiled.problem.spec_of(one.pod).refusal.is_some() {
@@ -122,7 +122,7 @@ pub(crate) fn could_be_held(compiled: &Compiled<'_>, solution: &Solution) -> Vec
 /// Keeps in `left` the pods for which there may be room in `again`, the problem with the planned nodes up: on one of
 /// its nodes, or on another node within the limits.
 fn find_room(compiled: &Compiled<'_>, again: &Problem, left: &mut Vec<usize>) {
-    let rooms: Vec<Resources> = again.nodes.iter().map(|node| terrain::room_left(again, node)).collect();
+    let rooms: Vec<Resources> = again.nodes.iter().map(|node| existing_nodes::room_left(again, node)).collect();
     let opens = |shape: &Shape| {
         let pool = &again.pools[shape.pool];
         pool.allows_one_more(&again.catalogues[pool.catalogue][shape.instance_type].capacity)

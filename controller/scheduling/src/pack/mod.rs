@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! per reading of the preferred terms; the cost decides which reading is used:
-//!   groups ─► glue ─► zones ─► stock ─► existing ─► reserved ─► construct (prices, fill, exact) ─► draft
-//!                       ▲                                        once per Settings                  │
-//!                       └── again without unplaced pods ◄─────── balance ◄──────────────────────────┤
-//!              local_search (few nodes: some are emptied, their pods placed again in any zone) ◄────┤
-//!                                               search (at most 8 pods: every placement) ◄──────────┘
+//!   groups ─► bundle ─► zones ─► remaining_demand ─► existing ─► reserved ─► construct (prices, fill, exact) ─► draft
+//!                         ▲                                                     once per Settings             │
+//!                         └── again without unplaced pods ◄──── balance ◄─────────────────────────────────────┤
+//!                local_search (few nodes: some are emptied, their pods placed again in any zone) ◄────────────┤
+//!                search (at most 8 pods: every placement) ◄───────────────────────────────────────────────────┘
 //!   (if prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
 //!   (if few shapes are on offer: construct ─► patterns ─► construct the rest)
 //! before all (if rules use labels with many values): shares ─► order in which pods are planned
@@ -16,15 +16,16 @@
 //! ```
 
 mod balance;
+mod bundle;
 mod candidates;
 mod construct;
 mod drafts;
 mod exact;
 mod existing;
+mod existing_nodes;
 mod fill;
 mod finish;
 mod first_fit;
-mod glue;
 pub(crate) mod groups;
 mod headroom;
 mod item_blocks;
@@ -33,6 +34,7 @@ mod local_search;
 mod patterns;
 pub(crate) mod pricing;
 mod recombine;
+pub(crate) mod remaining_demand;
 pub(crate) mod replicas;
 mod reserved;
 mod rulesets;
@@ -40,8 +42,6 @@ mod scarce;
 mod search;
 pub(crate) mod shape_index;
 mod shares;
-pub(crate) mod stock;
-mod terrain;
 pub(crate) mod zones;
 
 use std::cmp::Ordering;
@@ -53,20 +53,20 @@ use crate::explain::Explainer;
 use crate::model::{MinValuesPolicy, Options, Packing, PreferencePolicy, Problem};
 use crate::solution::{Reason, Solution, Unschedulable};
 
-use construct::Opened;
+use construct::OpenedNode;
 use drafts::draft;
 use groups::{EACH, Grouped, PreferenceMode};
 use local_search::Effort;
+use remaining_demand::RemainingDemand;
 use reserved::Reservations;
 use shape_index::{Headroom, ShapeIndex};
 pub(crate) use shares::Costly;
-use stock::Stock;
 use zones::ZonePolicy;
 
 /// Plan before it is written as a [`Solution`].
 #[derive(Clone, Default)]
 pub(crate) struct Draft {
-    pub(crate) opened: Vec<Opened>,
+    pub(crate) opened: Vec<OpenedNode>,
     /// Units placed on existing nodes, as (index of the node in the problem, units).
     pub(crate) existing: Vec<(usize, Vec<u32>)>,
     /// Unplaced units, with the kind of rule that prevented placement if known.
@@ -101,7 +101,7 @@ impl Draft {
 
     /// Sum over the units on new nodes of the weight of their pool.
     fn weight(&self, compiled: &Compiled<'_>) -> i64 {
-        let weight = |node: &Opened| i64::from(compiled.problem.pools[compiled.shapes[node.shape].pool].weight);
+        let weight = |node: &OpenedNode| i64::from(compiled.problem.pools[compiled.shapes[node.shape].pool].weight);
         self.opened.iter().map(|node| weight(node) * node.units.len() as i64).sum()
     }
 
@@ -150,7 +150,7 @@ const SMALL: usize = 500;
 /// limit, four in ten of a thousand pods did not go to their planned node, and 3-4 % of the price was bought again.
 const TELLING: f64 = 1.02;
 
-/// Packs the pending pods of `problem`.
+/// Packs the pending pods of `problem`. The [example of the crate](crate#example) calls it.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let (mut solution, costly) = shares::in_turn(problem, options, |part| {
         let compiled = Compiled::new(part, options);
@@ -196,32 +196,32 @@ fn plan_at_once(problem: &Problem, options: &Options) -> Solution {
 
 /// Returns the best draft. With `compares`, drafts with and without preferred terms are compared by unplaced pods and
 /// price.
-fn decide(compiled: &Compiled<'_>, taste: ZonePolicy, compares: bool) -> (Grouped, Draft) {
+fn decide(compiled: &Compiled<'_>, zone_policy: ZonePolicy, compares: bool) -> (Grouped, Draft) {
     let respects = compiled.options.preferences == PreferencePolicy::Respect;
     let hosts = if respects && groups::prefers_hosts(compiled) { REPLICA_HOSTS } else { 0 };
     let first =
         PreferenceMode { spreads: respects && groups::prefers_spread(compiled), hosts, ..PreferenceMode::PLAIN };
     let effort = if compares { Effort::FULL } else { Effort::LITTLE };
-    let (mut grouped, mut best) = read(compiled, &first, taste, effort);
+    let (mut grouped, mut best) = read(compiled, &first, zone_policy, effort);
     if !compares {
         return (grouped, best);
     }
     let mut reading = first.clone();
-    if first.spreads && (best.opened.len() <= COMPARED_NODES || terrain::prices_differ_by_zone(compiled)) {
+    if first.spreads && (best.opened.len() <= COMPARED_NODES || existing_nodes::prices_differ_by_zone(compiled)) {
         let unspread = PreferenceMode { spreads: false, ..first.clone() };
-        let (plain, other) = read(compiled, &unspread, taste, effort);
+        let (plain, other) = read(compiled, &unspread, zone_policy, effort);
         if (other.pods_left(&plain), other.price() * ALIKE) < (best.pods_left(&grouped), best.price()) {
             (grouped, best, reading) = (plain, other, unspread);
         }
     }
     // Preferred terms must not keep a pod pending.
     if first != PreferenceMode::PLAIN && !best.left.is_empty() {
-        let (plain, other) = read(compiled, &PreferenceMode::PLAIN, taste, effort);
+        let (plain, other) = read(compiled, &PreferenceMode::PLAIN, zone_policy, effort);
         if other.pods_left(&plain) < best.pods_left(&grouped) {
             (grouped, best, reading) = (plain, other, PreferenceMode::PLAIN);
         }
     }
-    apart(compiled, &reading, taste, (&grouped, &best)).unwrap_or((grouped, best))
+    apart(compiled, &reading, zone_policy, (&grouped, &best)).unwrap_or((grouped, best))
 }
 
 /// Returns a variant of the plan `known` of `reading` that limits the replicas of a spread per node: to `maxSkew`, or
@@ -229,7 +229,7 @@ fn decide(compiled: &Compiled<'_>, taste: ZonePolicy, compares: bool) -> (Groupe
 fn apart(
     compiled: &Compiled<'_>,
     reading: &PreferenceMode,
-    taste: ZonePolicy,
+    zone_policy: ZonePolicy,
     (grouped, known): (&Grouped, &Draft),
 ) -> Option<(Grouped, Draft)> {
     if !compiled.options.tells_nodes || known.opened.is_empty() || !groups::has_skews(compiled) {
@@ -238,15 +238,20 @@ fn apart(
     let (left, price) = (known.pods_left(grouped), TELLING * known.price());
     let found = [EACH, known.opened.len() as u32].into_iter().map(|skews| {
         let reading = PreferenceMode { skews, ..reading.clone() };
-        read(compiled, &reading, taste, Effort::FULL)
+        read(compiled, &reading, zone_policy, Effort::FULL)
     });
     found.into_iter().find(|(grouped, draft)| draft.pods_left(grouped) <= left && draft.price() <= price)
 }
 
-fn read(compiled: &Compiled<'_>, reading: &PreferenceMode, taste: ZonePolicy, effort: Effort) -> (Grouped, Draft) {
+fn read(
+    compiled: &Compiled<'_>,
+    reading: &PreferenceMode,
+    zone_policy: ZonePolicy,
+    effort: Effort,
+) -> (Grouped, Draft) {
     let grouped = Grouped::new(compiled, reading, true);
-    let draft = settled(compiled, &grouped, taste);
-    let draft = improved(compiled, &grouped, draft, taste, effort);
+    let draft = settled(compiled, &grouped, zone_policy);
+    let draft = improved(compiled, &grouped, draft, zone_policy, effort);
     if compiled.problem.pods.len() <= search::MOST_PODS
         && let Some(found) = search_small(compiled, reading, &grouped, &draft)
     {
@@ -256,7 +261,13 @@ fn read(compiled: &Compiled<'_>, reading: &PreferenceMode, taste: ZonePolicy, ef
 }
 
 /// Returns the cheapest of `known` and other drafts of a small plan, each improved by local search.
-fn improved(compiled: &Compiled<'_>, grouped: &Grouped, known: Draft, taste: ZonePolicy, effort: Effort) -> Draft {
+fn improved(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    known: Draft,
+    zone_policy: ZonePolicy,
+    effort: Effort,
+) -> Draft {
     // Pools with `minValues` are not planned by price alone.
     let strict = compiled.options.min_values == MinValuesPolicy::Strict;
     let choosy = strict && compiled.problem.pools.iter().any(|pool| !flexible::asked(pool).is_empty());
@@ -267,7 +278,7 @@ fn improved(compiled: &Compiled<'_>, grouped: &Grouped, known: Draft, taste: Zon
     if !choosy && !limited && !known.opened.is_empty() && units <= SMALL {
         others.extend(first_fit::draft(compiled, grouped, effort.first_fit()));
         if known.opened.len() <= local_search::MOST_NODES && effort.tries_others() && known.left.is_empty() {
-            others.extend(drafts::others(compiled, grouped, taste));
+            others.extend(drafts::others(compiled, grouped, zone_policy));
         }
     }
     let tasted = known.tasted;
@@ -305,11 +316,11 @@ fn explain_left(problem: &Problem, options: &Options, solution: &mut Solution, c
     solution.unschedulable = explained;
 }
 
-/// Searches all placements of a few pods, placed individually instead of glued, for a better draft than `known`.
+/// Searches all placements of a few pods, placed individually instead of bundled, for a better draft than `known`.
 fn search_small(
     compiled: &Compiled<'_>,
     reading: &PreferenceMode,
-    glued: &Grouped,
+    bundled: &Grouped,
     known: &Draft,
 ) -> Option<(Grouped, Draft)> {
     let grouped = Grouped::new(compiled, reading, false);
@@ -321,15 +332,15 @@ fn search_small(
     if units == 0 || simple && !Headroom::new(compiled).binds() {
         return None;
     }
-    let standing = terrain::standing(compiled);
-    let standing_admits = terrain::standing_admits(compiled, &standing);
-    let counting = terrain::counting_values(compiled, &grouped, &standing);
+    let standing = existing_nodes::standing(compiled);
+    let standing_admits = existing_nodes::standing_admits(compiled, &standing);
+    let counting = existing_nodes::counting_values(compiled, &grouped, &standing);
     let bound = zones::bound_counts(compiled, &grouped, &standing);
     let dimension = |rule: &DomainRule| compiled.cells.dimension(&rule.key);
     let dimension_of: Vec<Option<usize>> = grouped.rules.domain.iter().map(dimension).collect();
-    let (stock, _) = Stock::of_groups(&grouped, compiled.cells.len());
-    let shape_index = ShapeIndex::new(compiled, &grouped, &stock, true);
-    let scene = search::SearchInput {
+    let (unplaced, _) = RemainingDemand::of_groups(&grouped, compiled.cells.len());
+    let shape_index = ShapeIndex::new(compiled, &grouped, &unplaced, true);
+    let input = search::SearchInput {
         compiled,
         grouped: &grouped,
         shape_index: &shape_index,
@@ -339,7 +350,7 @@ fn search_small(
         bound: &bound,
         dimension_of: &dimension_of,
     };
-    let found = search::search(&scene, glued, known)?;
+    let found = search::search(&input, bundled, known)?;
     Some((grouped, Draft { tasted: known.tasted, ..found }))
 }
 
@@ -348,9 +359,9 @@ const SETTLING_ROUNDS: usize = 3;
 
 /// Returns a draft in which no pod depends on an unplaced one. If domains were assigned to pods that then found no node
 /// (mostly because of limits), domains are assigned again without those pods.
-fn settled(compiled: &Compiled<'_>, grouped: &Grouped, taste: ZonePolicy) -> Draft {
+fn settled(compiled: &Compiled<'_>, grouped: &Grouped, zone_policy: ZonePolicy) -> Draft {
     let mut without: FxHashSet<u32> = FxHashSet::default();
-    let mut best = draft(compiled, grouped, &without, taste);
+    let mut best = draft(compiled, grouped, &without, zone_policy);
     if grouped.rules.domain.is_empty() {
         return best;
     }
@@ -362,10 +373,10 @@ fn settled(compiled: &Compiled<'_>, grouped: &Grouped, taste: ZonePolicy) -> Dra
             break;
         }
         without.extend(left);
-        best = draft(compiled, grouped, &without, taste);
+        best = draft(compiled, grouped, &without, zone_policy);
     }
     // A spread may count a node depending on more than its domain, which is known only now.
-    if !best.left.is_empty() || terrain::counts_some_nodes(grouped) {
+    if !best.left.is_empty() || existing_nodes::counts_some_nodes(grouped) {
         best.settle(compiled, grouped);
     }
     best

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::candidates::View;
 use super::construct::Construction;
+use super::remaining_demand::RemainingDemand;
 use super::shape_index::ShapeIndex;
-use super::stock::Stock;
 use crate::bound::fluid;
 use crate::bound::split::{self, Split, Start};
 use crate::compile::HostRule;
@@ -17,12 +17,12 @@ pub(crate) enum PriceModel {
     Unknown,
     Fluid,
     /// Split prices, used if fluid prices promise far more value than any node can hold.
-    Split(Rc<Asks>),
+    Split(Rc<SplitPrices>),
 }
 
 /// Split prices, by kind and by shape.
 #[derive(Debug)]
-pub(crate) struct Asks {
+pub(crate) struct SplitPrices {
     values: Vec<f64>,
     /// Split of the prices of the shapes `shape_index.basic`.
     pub(crate) split: Split,
@@ -32,7 +32,7 @@ pub(crate) struct Asks {
     total: f64,
 }
 
-impl Asks {
+impl SplitPrices {
     /// Returns true if so little value is left that the prices must be computed again.
     pub(crate) fn outdated(&self, left_value: f64) -> bool {
         left_value < OUTDATED * self.total
@@ -46,39 +46,42 @@ const SHARPER: f64 = 1.02;
 const OUTDATED: f64 = 0.85;
 
 impl PriceModel {
-    /// Returns split prices if their bound for `stock` is sharper than the fluid one, else fluid prices.
-    pub(crate) fn sharper(shape_index: &ShapeIndex<'_>, stock: &Stock, rules: &[HostRule]) -> Self {
+    /// Returns split prices if their bound for `unplaced` is sharper than the fluid one, else fluid prices.
+    pub(crate) fn sharper(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand, rules: &[HostRule]) -> Self {
         let sources = shape_index.sources(shape_index.basic);
-        let demands = shape_index.demands(stock, stock.least_nodes(rules));
+        let demands = shape_index.demands(unplaced, unplaced.least_nodes(rules));
         let duals = fluid::solve(&sources, &demands);
-        match asks(shape_index, stock, Start::Fluid(&duals)) {
-            Some(asks) if asks.total > SHARPER * fluid::value(&duals, &demands) => Self::Split(Rc::new(asks)),
+        match split_prices(shape_index, unplaced, Start::Fluid(&duals)) {
+            Some(split_prices) if split_prices.total > SHARPER * fluid::value(&duals, &demands) => {
+                Self::Split(Rc::new(split_prices))
+            }
             _ => Self::Fluid,
         }
     }
 
     /// Returns split prices, however sharp the fluid bound is; `None` if the split has no nodes.
-    pub(crate) fn split(shape_index: &ShapeIndex<'_>, stock: &Stock, rules: &[HostRule]) -> Option<Self> {
-        let demands = shape_index.demands(stock, stock.least_nodes(rules));
+    pub(crate) fn split(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand, rules: &[HostRule]) -> Option<Self> {
+        let demands = shape_index.demands(unplaced, unplaced.least_nodes(rules));
         let duals = fluid::solve(&shape_index.sources(shape_index.basic), &demands);
-        asks(shape_index, stock, Start::Fluid(&duals)).map(|asks| Self::Split(Rc::new(asks)))
+        split_prices(shape_index, unplaced, Start::Fluid(&duals)).map(|split_prices| Self::Split(Rc::new(split_prices)))
     }
 
-    /// Returns split prices of the remaining units, starting from the `known` ones of a larger stock.
-    pub(crate) fn again(known: &Asks, shape_index: &ShapeIndex<'_>, stock: &Stock) -> Option<Self> {
-        asks(shape_index, stock, Start::Near(&known.split)).map(|asks| Self::Split(Rc::new(asks)))
+    /// Returns split prices of the remaining units, starting from the `known` ones of a larger demand.
+    pub(crate) fn again(known: &SplitPrices, shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand) -> Option<Self> {
+        split_prices(shape_index, unplaced, Start::Near(&known.split))
+            .map(|split_prices| Self::Split(Rc::new(split_prices)))
     }
 }
 
-fn asks(shape_index: &ShapeIndex<'_>, stock: &Stock, start: Start<'_>) -> Option<Asks> {
+fn split_prices(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand, start: Start<'_>) -> Option<SplitPrices> {
     let width = shape_index.compiled.columns.width();
     let sources = shape_index.sources(shape_index.basic);
-    let items = split::items(stock, &shape_index.group_of, None);
+    let items = split::items(unplaced, &shape_index.group_of, None);
     let split = split::solve(&sources, &items, start, width);
     let values = split.values(&sources, &items, width);
     let nodes: f64 = split.shares.iter().zip(&sources).map(|(share, source)| share / source.price).sum();
     let total = items.iter().zip(&values).map(|(item, value)| item.count * value).sum();
-    (nodes > 0.0).then(|| Asks { values, split, mean: 1.0 / nodes, total })
+    (nodes > 0.0).then(|| SplitPrices { values, split, mean: 1.0 / nodes, total })
 }
 
 /// Prices of the remaining units.
@@ -99,12 +102,12 @@ pub(crate) struct Round {
     pub(crate) used: Vec<bool>,
     /// Fluid prices, unless split prices hold.
     pub(crate) duals: Option<fluid::Duals>,
-    pub(crate) asks: Option<Rc<Asks>>,
+    pub(crate) split_prices: Option<Rc<SplitPrices>>,
     /// Host rules of which nearly every further node must hold an owner.
     pub(crate) critical: Vec<u32>,
     /// Total remaining requests, by column.
     pub(crate) demand: Vec<f64>,
-    /// Value of lots that cannot go everywhere, by cell.
+    /// Value of batches that cannot go everywhere, by cell.
     pub(crate) pinned: Vec<f64>,
     /// Candidates by cell; computed on first use.
     pub(crate) views: Vec<Option<View>>,
@@ -112,13 +115,17 @@ pub(crate) struct Round {
 
 impl Round {
     /// Prices the remaining units. Returns `None` if no node can be opened for any of them.
-    pub(crate) fn new(yard: &Construction<'_>, regime: &PriceModel, previous: Option<Self>) -> Option<Self> {
-        let (shape_index, stock) = (yard.shape_index, &*yard.stock);
-        let open = |kind: usize| stock.left_of_kind[kind] > 0 && yard.tiers[kind] != i32::MIN;
-        if !(0..stock.kinds.len()).any(open) {
+    pub(crate) fn new(
+        construction: &Construction<'_>,
+        price_model: &PriceModel,
+        previous: Option<Self>,
+    ) -> Option<Self> {
+        let (shape_index, unplaced) = (construction.shape_index, &*construction.unplaced);
+        let open = |kind: usize| unplaced.left_of_kind[kind] > 0 && construction.tiers[kind] != i32::MIN;
+        if !(0..unplaced.kinds.len()).any(open) {
             return None;
         }
-        let least = stock.least_nodes(&yard.grouped.rules.host);
+        let least = unplaced.least_nodes(&construction.grouped.rules.host);
         let cells = shape_index.compiled.cells.len();
         let mut round = Self {
             values: Vec::new(),
@@ -129,65 +136,65 @@ impl Round {
             worth: Vec::new(),
             used: Vec::new(),
             duals: None,
-            asks: None,
+            split_prices: None,
             critical: Vec::new(),
             demand: Vec::new(),
             pinned: vec![0.0; cells],
             views: Vec::new(),
         };
         round.views.resize_with(cells, || None);
-        match regime {
-            PriceModel::Split(asks) => {
-                round.values.clone_from(&asks.values);
-                round.asks = Some(Rc::clone(asks));
+        match price_model {
+            PriceModel::Split(split_prices) => {
+                round.values.clone_from(&split_prices.values);
+                round.split_prices = Some(Rc::clone(split_prices));
             }
-            PriceModel::Fluid | PriceModel::Unknown => round.price_as_fluid(yard, least),
+            PriceModel::Fluid | PriceModel::Unknown => round.price_as_fluid(construction, least),
         }
-        let kinds = (0..stock.kinds.len()).filter(|&kind| open(kind));
-        round.total = kinds.map(|kind| round.values[kind] * stock.left_of_kind[kind] as f64).sum();
-        if let PriceModel::Split(asks) = regime {
-            round.nodes = round.total / asks.mean;
+        let kinds = (0..unplaced.kinds.len()).filter(|&kind| open(kind));
+        round.total = kinds.map(|kind| round.values[kind] * unplaced.left_of_kind[kind] as f64).sum();
+        if let PriceModel::Split(split_prices) = price_model {
+            round.nodes = round.total / split_prices.mean;
             if let Some(previous) = previous {
                 round.views = previous.views;
                 round.views.iter_mut().flatten().for_each(|view| view.stale = true);
             }
         }
         round.demand = vec![0.0; shape_index.compiled.columns.width()];
-        for (one, &left) in stock.kinds.iter().zip(&stock.left_of_kind).filter(|(_, left)| **left > 0) {
+        for (one, &left) in unplaced.kinds.iter().zip(&unplaced.left_of_kind).filter(|(_, left)| **left > 0) {
             round.demand.iter_mut().zip(&*one.sizes).for_each(|(sum, &size)| *sum += left as f64 * f64::from(size));
         }
-        let home = round.homes(yard);
+        let best = round.best_offers(construction);
         let at_least = 0.97 * round.nodes.max(least);
-        round.critical = (0..yard.grouped.rules.host.len())
+        round.critical = (0..construction.grouped.rules.host.len())
             .filter(|&rule| {
-                let left = stock.owners_left[rule];
-                let limit = yard.grouped.rules.host[rule].limit.max(1) as usize;
+                let left = unplaced.owners_left[rule];
+                let limit = construction.grouped.rules.host[rule].limit.max(1) as usize;
                 left > 0 && left.div_ceil(limit) as f64 >= at_least
             })
             .map(|rule| rule as u32)
             .collect();
-        for &lot in &stock.open {
-            let lot = &stock.lots[lot as usize];
-            let at = &stock.cells_of[lot.mask as usize];
+        for &batch in &unplaced.open {
+            let batch = &unplaced.batches[batch as usize];
+            let at = &unplaced.cells_of[batch.mask as usize];
             if at.len() < cells {
-                let group = shape_index.group_of[lot.kind as usize] * cells;
-                let most = at.iter().map(|&cell| home[group + cell as usize]).fold(0.0, f64::max);
-                let is_home = |cell: u32| home[group + cell as usize] >= 0.98 * most;
-                let count = at.iter().filter(|&&cell| is_home(cell)).count() as f64;
-                let value = (round.values[lot.kind as usize] + 1e-12) * lot.left() as f64 / count;
-                at.iter().filter(|&&cell| is_home(cell)).for_each(|&cell| round.pinned[cell as usize] += value);
+                let group = shape_index.group_of[batch.kind as usize] * cells;
+                let most = at.iter().map(|&cell| best[group + cell as usize]).fold(0.0, f64::max);
+                let is_best = |cell: u32| best[group + cell as usize] >= 0.98 * most;
+                let count = at.iter().filter(|&&cell| is_best(cell)).count() as f64;
+                let value = (round.values[batch.kind as usize] + 1e-12) * batch.left() as f64 / count;
+                at.iter().filter(|&&cell| is_best(cell)).for_each(|&cell| round.pinned[cell as usize] += value);
             }
         }
         Some(round)
     }
 
-    fn price_as_fluid(&mut self, yard: &Construction<'_>, least: f64) {
-        let (shape_index, stock) = (yard.shape_index, &*yard.stock);
+    fn price_as_fluid(&mut self, construction: &Construction<'_>, least: f64) {
+        let (shape_index, unplaced) = (construction.shape_index, &*construction.unplaced);
         let width = shape_index.compiled.columns.width();
-        let demands = shape_index.demands(stock, least);
+        let demands = shape_index.demands(unplaced, least);
         let sources = shape_index.sources(shape_index.basic);
         let duals = fluid::solve(&sources, &demands);
-        let kinds = stock.kinds.iter().enumerate();
+        let kinds = unplaced.kinds.iter().enumerate();
         self.values = kinds.map(|(kind, one)| duals.value(shape_index.group_of[kind], width, &one.sizes)).collect();
         self.nodes = duals.used.iter().map(|&(_, copies)| copies).sum();
         self.node = duals.node;
@@ -206,22 +213,22 @@ impl Round {
     }
 
     /// Returns by group and cell the highest ratio of what the group pays to the price of a node: 1 where it belongs.
-    fn homes(&self, yard: &Construction<'_>) -> Vec<f64> {
-        let shape_index = yard.shape_index;
+    fn best_offers(&self, construction: &Construction<'_>) -> Vec<f64> {
+        let shape_index = construction.shape_index;
         let cells = shape_index.compiled.cells.len();
         let Some(duals) = &self.duals else { return vec![1.0; shape_index.groups * cells] };
         let width = shape_index.compiled.columns.width();
-        let mut homes = vec![0.0_f64; shape_index.groups * cells];
+        let mut best_offers = vec![0.0_f64; shape_index.groups * cells];
         for &shape in shape_index.basic {
             let one = &shape_index.compiled.shapes[shape];
             for group in shape_index.groups_of_shape[shape].ones() {
                 let pays = duals.value(group, width, &one.room) + duals.node;
-                let offered = homes[group * cells..][..cells].iter_mut().zip(&one.price);
+                let offered = best_offers[group * cells..][..cells].iter_mut().zip(&one.price);
                 // A shape that is not on offer has an infinite price, hence ratio 0.
-                offered.for_each(|(home, price)| *home = home.max(pays / price));
+                offered.for_each(|(best, price)| *best = best.max(pays / price));
             }
         }
-        homes
+        best_offers
     }
 
     /// Returns the cell with the most pinned value; `None` if no value is pinned.

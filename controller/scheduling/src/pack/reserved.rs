@@ -2,12 +2,12 @@
 
 use rustc_hash::FxHashMap;
 
-use super::construct::Opened;
-use super::fill::{FIRST, Filler, NEVER, Site, TOPS_UP};
+use super::construct::OpenedNode;
+use super::fill::{FIRST, FillTarget, Filler, NEVER, TOPS_UP};
 use super::groups::Grouped;
 use super::item_blocks::{Classes, ItemBlocks};
+use super::remaining_demand::RemainingDemand;
 use super::shape_index::{Headroom, ShapeIndex};
-use super::stock::Stock;
 use crate::compile::{Compiled, fits, flexible};
 use crate::model::{MinValuesPolicy, Reservation};
 
@@ -75,15 +75,15 @@ impl Reservations {
         &mut self,
         shape_index: &ShapeIndex<'_>,
         grouped: &Grouped,
-        stock: &mut Stock,
+        unplaced: &mut RemainingDemand,
         headroom: &mut Headroom,
-    ) -> Vec<Opened> {
+    ) -> Vec<OpenedNode> {
         let compiled = shape_index.compiled;
         let mut opened = Vec::new();
         if self.entries.is_empty() {
             return opened;
         }
-        let tiers = reserved_tiers(compiled, grouped, stock, &shape_index.tier_of_kind);
+        let tiers = reserved_tiers(compiled, grouped, unplaced, &shape_index.tier_of_kind);
         let mut order = self.entries.clone();
         let elsewhere = |entry: &Entry| compiled.shapes[entry.shape].cheapest;
         order.sort_by(|a, b| {
@@ -92,39 +92,39 @@ impl Reservations {
                 .cmp(&shape_index.weight_of(a.shape))
                 .then(elsewhere(b).total_cmp(&elsewhere(a)))
         });
-        let mut filler = Filler::new(&grouped.rules.host, stock);
+        let mut filler = Filler::new(&grouped.rules.host, unplaced);
         let width = compiled.columns.width();
         let weights = vec![1.0; width];
-        let signature = |stock: &Stock, kind: u32| stock.kinds[kind as usize].signature;
-        let classes = Classes::new(stock, |kind| (signature(stock, kind), tiers[kind as usize]));
+        let signature = |unplaced: &RemainingDemand, kind: u32| unplaced.kinds[kind as usize].signature;
+        let classes = Classes::new(unplaced, |kind| (signature(unplaced, kind), tiers[kind as usize]));
         for entry in order {
             let (shape, cell) = (entry.shape, entry.cell);
             let weight = shape_index.weight_of(shape);
             let stage = |&kind: &u32| match tiers[kind as usize] {
-                _ if !grouped.admits[signature(stock, kind) as usize][cell].contains(shape) => NEVER,
+                _ if !grouped.admits[signature(unplaced, kind) as usize][cell].contains(shape) => NEVER,
                 tier if tier <= weight => FIRST,
                 _ => TOPS_UP,
             };
             let stages: Vec<u8> = classes.example.iter().map(stage).collect();
-            let mut shelf = ItemBlocks::new(stock, &classes, cell, width);
+            let mut item_blocks = ItemBlocks::new(unplaced, &classes, cell, width);
             let room = &compiled.shapes[shape].room;
-            let site = Site { room, weights: &weights, cell, stages: &stages, critical: &[] };
-            while self.has(&entry) && headroom.allows(compiled, shape) && stock.left > 0 {
-                let content = filler.fill(stock, &site, &mut shelf);
+            let target = FillTarget { room, weights: &weights, cell, stages: &stages, critical: &[] };
+            while self.has(&entry) && headroom.allows(compiled, shape) && unplaced.left > 0 {
+                let content = filler.fill(unplaced, &target, &mut item_blocks);
                 if content.is_empty() {
                     break;
                 }
-                let units = stock.take_all(&content);
+                let units = unplaced.take_all(&content);
                 self.take(&entry);
                 headroom.spend(compiled, shape, 1);
-                opened.push(Opened { shape, cell, price: entry.price, units, reserved: Some(entry.offering) });
+                opened.push(OpenedNode { shape, cell, price: entry.price, units, reserved: Some(entry.offering) });
             }
         }
         opened
     }
 
     /// Moves bought nodes to reservations that other nodes no longer use.
-    pub(crate) fn reclaim(compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Opened]) {
+    pub(crate) fn reclaim(compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [OpenedNode]) {
         let mut reservations = Self::new(compiled);
         for node in opened.iter() {
             let used = |entry: &&Entry| entry.shape == node.shape && Some(entry.offering) == node.reserved;
@@ -137,7 +137,7 @@ impl Reservations {
 
     /// Moves bought nodes to remaining reserved offerings that hold their pods: the most expensive node first, to the
     /// cheapest such offering.
-    pub(crate) fn claim(&mut self, compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [Opened]) {
+    pub(crate) fn claim(&mut self, compiled: &Compiled<'_>, grouped: &Grouped, opened: &mut [OpenedNode]) {
         if self.entries.is_empty() {
             return;
         }
@@ -166,9 +166,9 @@ impl Reservations {
 }
 
 /// Returns by kind the weight of the heaviest pool that can hold a unit, including reservations.
-fn reserved_tiers(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock, bought: &[i32]) -> Vec<i32> {
+fn reserved_tiers(compiled: &Compiled<'_>, grouped: &Grouped, unplaced: &RemainingDemand, bought: &[i32]) -> Vec<i32> {
     let tier = |(kind, &tier): (usize, &i32)| {
-        let one = &stock.kinds[kind];
+        let one = &unplaced.kinds[kind];
         let admits = &grouped.admits[one.signature as usize];
         let reserved = compiled.shapes.iter().enumerate().filter(|&(number, shape)| {
             let mut cells = shape.reserved.iter().map(|reserved| reserved.cell);
@@ -180,7 +180,7 @@ fn reserved_tiers(compiled: &Compiled<'_>, grouped: &Grouped, stock: &Stock, bou
 }
 
 /// Returns true if the pods of a node can run on `entry` instead.
-fn holds(compiled: &Compiled<'_>, grouped: &Grouped, node: &Opened, entry: &Entry) -> bool {
+fn holds(compiled: &Compiled<'_>, grouped: &Grouped, node: &OpenedNode, entry: &Entry) -> bool {
     let pods = || node.units.iter().flat_map(|unit| grouped.pods(unit)).map(|&pod| compiled.class_of(pod as usize));
     let mut sizes = vec![0_i32; compiled.columns.width()];
     for class in pods() {

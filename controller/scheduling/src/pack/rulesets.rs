@@ -1,7 +1,7 @@
-//! Host rules during filling: the lots that a rule bars once a pod is on the node.
+//! Host rules during filling: the batches that a rule bars once a pod is on the node.
 //!
-//! Every pod placed on a node changes the rules for it, and nearly all lots are checked after each. So the effect of a
-//! pod on others is computed once, when it is placed: each rule lists its owners and its targets, and a lot that it
+//! Every pod placed on a node changes the rules for it, and nearly all batches are checked after each. So the effect of
+//! a pod on others is computed once, when it is placed: each rule lists its owners and its targets, and a batch that it
 //! excludes is barred until the node is full.
 
 use std::rc::Rc;
@@ -18,7 +18,7 @@ pub(crate) struct Ruleset {
     pub(crate) targets: SmallVec<[(u32, i32); 2]>,
 }
 
-/// All rulesets of a stock, with indexes by rule.
+/// All rulesets of a demand, with indexes by rule.
 #[derive(Debug, Default)]
 pub(crate) struct Rulesets {
     all: Vec<Rc<Ruleset>>,

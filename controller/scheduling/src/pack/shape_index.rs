@@ -7,7 +7,7 @@ use super::fill::Content;
 use super::groups::Grouped;
 pub(crate) use super::headroom::Headroom;
 use super::item_blocks::Classes;
-use super::stock::Stock;
+use super::remaining_demand::RemainingDemand;
 use crate::bound::fluid::{Demands, Source};
 use crate::compile::{Compiled, fits};
 
@@ -35,7 +35,12 @@ pub(crate) struct ShapeIndex<'a> {
 impl<'a> ShapeIndex<'a> {
     /// Ranks the shapes. With `weighted`, pods are priced by the pools that must be opened for them by weight; without
     /// it, by all pools that admit them, as a lower bound requires.
-    pub(crate) fn new(compiled: &'a Compiled<'a>, grouped: &Grouped, stock: &Stock, weighted: bool) -> Self {
+    pub(crate) fn new(
+        compiled: &'a Compiled<'a>,
+        grouped: &Grouped,
+        unplaced: &RemainingDemand,
+        weighted: bool,
+    ) -> Self {
         let (basic, by_price) = compiled.ranked.get_or_init(|| {
             let basic = undominated(compiled);
             let by_price = by_price(compiled, &basic);
@@ -53,8 +58,8 @@ impl<'a> ShapeIndex<'a> {
             groups_of_shape: vec![FixedBitSet::new(); compiled.shapes.len()],
             tier_of_kind: Vec::new(),
         };
-        shape_index.tier_of_kind = shape_index.tiers(grouped, stock, &Headroom::new(compiled));
-        shape_index.group(grouped, stock, weighted);
+        shape_index.tier_of_kind = shape_index.tiers(grouped, unplaced, &Headroom::new(compiled));
+        shape_index.group(grouped, unplaced, weighted);
         shape_index
     }
 
@@ -65,13 +70,13 @@ impl<'a> ShapeIndex<'a> {
 
     /// Assigns kinds to groups of the fluid program: kinds that may use the same shapes share rows. If there are too
     /// many groups, those with the fewest units are merged, which only loosens the program.
-    fn group(&mut self, grouped: &Grouped, stock: &Stock, weighted: bool) {
+    fn group(&mut self, grouped: &Grouped, unplaced: &RemainingDemand, weighted: bool) {
         let mut offered: FxHashMap<(u32, i32), FixedBitSet> = FxHashMap::default();
         let mut ids: FxHashMap<FixedBitSet, usize> = FxHashMap::default();
         let mut sets: Vec<FixedBitSet> = Vec::new();
         let mut demand: Vec<usize> = Vec::new();
-        let mut group_of = Vec::with_capacity(stock.kinds.len());
-        for (kind, one) in stock.kinds.iter().enumerate() {
+        let mut group_of = Vec::with_capacity(unplaced.kinds.len());
+        for (kind, one) in unplaced.kinds.iter().enumerate() {
             let tier = if weighted { self.tier_of_kind[kind] } else { i32::MIN };
             let set = offered.entry((one.signature, tier)).or_insert_with(|| {
                 let mut set = FixedBitSet::with_capacity(self.compiled.shapes.len());
@@ -88,7 +93,7 @@ impl<'a> ShapeIndex<'a> {
                     sets.len() - 1
                 }
             };
-            demand[group] += stock.left_of_kind[kind];
+            demand[group] += unplaced.left_of_kind[kind];
             group_of.push(group);
         }
         let most = (MOST_ROWS / self.compiled.columns.width()).max(2);
@@ -112,10 +117,10 @@ impl<'a> ShapeIndex<'a> {
 
     /// Returns by kind the weight of the heaviest pool that can still open a node for it within the limits; `i32::MIN`
     /// if none can.
-    pub(crate) fn tiers(&self, grouped: &Grouped, stock: &Stock, headroom: &Headroom) -> Vec<i32> {
+    pub(crate) fn tiers(&self, grouped: &Grouped, unplaced: &RemainingDemand, headroom: &Headroom) -> Vec<i32> {
         let weights: Vec<i32> = self.compiled.problem.pools.iter().map(|pool| pool.weight).collect();
         let single = weights.iter().all(|&weight| weight == weights[0]);
-        stock
+        unplaced
             .kinds
             .iter()
             .map(|kind| {
@@ -137,9 +142,9 @@ impl<'a> ShapeIndex<'a> {
     }
 
     /// Returns kinds classified by all that construction distinguishes.
-    pub(crate) fn classes(&self, stock: &Stock, tiers: &[i32]) -> Classes {
-        Classes::new(stock, |kind| {
-            (self.group_of[kind as usize], stock.kinds[kind as usize].signature, tiers[kind as usize])
+    pub(crate) fn classes(&self, unplaced: &RemainingDemand, tiers: &[i32]) -> Classes {
+        Classes::new(unplaced, |kind| {
+            (self.group_of[kind as usize], unplaced.kinds[kind as usize].signature, tiers[kind as usize])
         })
     }
 
@@ -151,18 +156,18 @@ impl<'a> ShapeIndex<'a> {
     pub(crate) fn cheapest_cell(
         &self,
         grouped: &Grouped,
-        stock: &Stock,
+        unplaced: &RemainingDemand,
         (shape, cell): (usize, usize),
         content: &Content,
     ) -> usize {
         let one = &self.compiled.shapes[shape];
-        let lots = || content.iter().map(|&(lot, _)| &stock.lots[lot as usize]);
-        let tightest = lots().map(|lot| &stock.cells_of[lot.mask as usize]).min_by_key(|cells| cells.len());
+        let batches = || content.iter().map(|&(batch, _)| &unplaced.batches[batch as usize]);
+        let tightest = batches().map(|batch| &unplaced.cells_of[batch.mask as usize]).min_by_key(|cells| cells.len());
         let Some(tightest) = tightest.filter(|_| one.cheapest < one.price[cell]) else { return cell };
         let goes = |cell: &usize| {
-            lots().all(|lot| {
-                let signature = stock.kinds[lot.kind as usize].signature as usize;
-                stock.masks[lot.mask as usize].contains(*cell) && grouped.admits[signature][*cell].contains(shape)
+            batches().all(|batch| {
+                let signature = unplaced.kinds[batch.kind as usize].signature as usize;
+                unplaced.masks[batch.mask as usize].contains(*cell) && grouped.admits[signature][*cell].contains(shape)
             })
         };
         let cheaper = tightest.iter().map(|&other| other as usize).filter(|&other| one.price[other] < one.price[cell]);
@@ -170,11 +175,11 @@ impl<'a> ShapeIndex<'a> {
     }
 
     /// Returns the demands of the remaining units.
-    pub(crate) fn demands(&self, stock: &Stock, least_nodes: f64) -> Demands {
+    pub(crate) fn demands(&self, unplaced: &RemainingDemand, least_nodes: f64) -> Demands {
         let width = self.compiled.columns.width();
         let mut totals = vec![0.0; self.groups * width];
-        for (kind, one) in stock.kinds.iter().enumerate() {
-            let count = stock.left_of_kind[kind] as f64;
+        for (kind, one) in unplaced.kinds.iter().enumerate() {
+            let count = unplaced.left_of_kind[kind] as f64;
             if count > 0.0 && self.tier_of_kind[kind] != i32::MIN {
                 let group = self.group_of[kind];
                 for (column, &size) in one.sizes.iter().enumerate() {

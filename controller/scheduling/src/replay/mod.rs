@@ -45,7 +45,7 @@ pub struct Replay {
     pub empty_nodes: usize,
 }
 
-/// Replays `solution`.
+/// Replays `solution`. The [example of the crate](crate#example) calls it.
 pub fn replay(problem: &Problem, options: &Options, solution: &Solution) -> Replay {
     let planned: f64 = solution.new_nodes.iter().map(|node| node.price).sum();
     let nodes = second_round::nodes_when_up(problem, solution);
@@ -76,9 +76,33 @@ pub fn replay(problem: &Problem, options: &Options, solution: &Solution) -> Repl
 /// [`Problem::nodes`] by position in the queue.
 ///
 /// The nodes are used as they are in the problem: no node is added, all their taints repel, and a node that is being
-/// deleted takes the pods that its taints allow. Room for a hinted pod is reserved on its node, as kube-scheduler
+/// deleted takes the pods that its taints allow. Room for a nominated pod is reserved on its node, as kube-scheduler
 /// counts nominated pods. Pods that cannot be placed on any node ([`PodSpec::refusal`](crate::model::PodSpec::refusal))
 /// get none.
+///
+/// ```
+/// use muster_scheduling::model::{Labels, Node, Pod, PodSpec, Problem, Resource, Resources};
+/// use muster_scheduling::{Waiting, schedule};
+///
+/// let amounts = |cpu: i64, pods: i64| Resources::from_iter([(Resource::Cpu, cpu), (Resource::Pods, pods)]);
+/// let mut problem = Problem::default();
+/// problem.nodes.push(Node {
+///     name: "node-0".into(),
+///     labels: Labels::default(),
+///     taints: Vec::new(),
+///     allocatable: amounts(1500, 10),
+///     daemon_requests: Resources::new(),
+///     initialized: true,
+///     deleting: false,
+///     bound: Vec::new(),
+///     attach_limits: Vec::new(),
+/// });
+/// let spec = problem.intern(PodSpec::unconstrained("shop", amounts(1000, 1)));
+/// problem.pods.extend(["shop/web-0", "shop/web-1"].map(|name| Pod { name: name.into(), spec }));
+///
+/// let queue = [Waiting { pod: 1, hint: None }, Waiting { pod: 0, hint: None }];
+/// assert_eq!(schedule(&problem, &queue), [Some(0), None], "the node has room for one of them");
+/// ```
 pub fn schedule(problem: &Problem, queue: &[Waiting]) -> Vec<Option<usize>> {
     let can_be_placed = |waiting: &&Waiting| problem.spec_of(waiting.pod).refusal.is_none();
     let able: Vec<Waiting> = queue.iter().filter(can_be_placed).copied().collect();

@@ -10,7 +10,10 @@ use jiff::Timestamp;
 
 use super::validate;
 use super::violation::{Findings, Place, Promise, Violation};
-use crate::disrupt::{Cause, Consolidation, Decision, DisruptionInput, Hold, LATE, Member, Settings, Share, Window};
+use crate::disrupt::{
+    BudgetLimit, Cause, Consolidation, Decision, DisruptionBlocker, DisruptionInput, LATE, ManagedNode, Settings,
+    Window,
+};
 use crate::labels;
 use crate::model::{Options, Problem};
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
@@ -20,24 +23,24 @@ const DUST: f64 = 1e-6;
 
 /// Returns the violations of `decision`, sorted by place.
 pub fn validate_disruption(
-    estate: &DisruptionInput,
+    input: &DisruptionInput,
     now: Timestamp,
     settings: &Settings,
     decision: &Decision,
 ) -> Vec<Violation> {
     let mut findings = Findings::default();
-    if accounted(estate, decision, &mut findings) {
-        moved(estate, now, decision, &mut findings);
+    if accounted(input, decision, &mut findings) {
+        moved(input, now, decision, &mut findings);
         for (number, command) in decision.commands.iter().enumerate() {
             for &node in &command.candidates {
-                touchable(estate, now, command.cause, (number, node), &mut findings);
-                justified(estate, now, command.cause, (number, node), &mut findings);
+                touchable(input, now, command.cause, (number, node), &mut findings);
+                justified(input, now, command.cause, (number, node), &mut findings);
             }
         }
-        node_budgets(estate, now, decision, &mut findings);
-        evictions(estate, decision, &mut findings);
-        savings(estate, decision, &mut findings);
-        let (problem, solution) = as_plan(estate, decision);
+        node_budgets(input, now, decision, &mut findings);
+        evictions(input, decision, &mut findings);
+        savings(input, decision, &mut findings);
+        let (problem, solution) = as_plan(input, decision);
         for Violation { promise, place, detail } in validate(&problem, &settings.options, &solution) {
             findings.note(place, promise, detail);
         }
@@ -46,15 +49,15 @@ pub fn validate_disruption(
 }
 
 /// Returns true if each managed node occurs exactly once, in a command or as blocked, and no other node does.
-fn accounted(estate: &DisruptionInput, decision: &Decision, findings: &mut Findings) -> bool {
+fn accounted(input: &DisruptionInput, decision: &Decision, findings: &mut Findings) -> bool {
     let mut sound = true;
     let mut times: BTreeMap<usize, u32> = BTreeMap::new();
     let going = decision.commands.iter().flat_map(|command| &command.candidates);
     for &node in going.chain(decision.blocked.iter().map(|blocked| &blocked.node)) {
         *times.entry(node).or_default() += 1;
     }
-    for (node, about) in estate.problem.nodes.iter().enumerate() {
-        let managed = estate.members[node].is_some() && !about.deleting;
+    for (node, about) in input.problem.nodes.iter().enumerate() {
+        let managed = input.managed_nodes[node].is_some() && !about.deleting;
         let count = times.remove(&node).unwrap_or(0);
         if count != u32::from(managed) {
             sound = false;
@@ -68,7 +71,7 @@ fn accounted(estate: &DisruptionInput, decision: &Decision, findings: &mut Findi
     let gone: BTreeSet<usize> = decision.commands.iter().flat_map(|command| command.candidates.clone()).collect();
     for (number, command) in decision.commands.iter().enumerate() {
         for (node, _) in &command.existing {
-            if *node >= estate.problem.nodes.len() || gone.contains(node) {
+            if *node >= input.problem.nodes.len() || gone.contains(node) {
                 sound = false;
                 findings.note(
                     Place::Command(number),
@@ -82,12 +85,12 @@ fn accounted(estate: &DisruptionInput, decision: &Decision, findings: &mut Findi
 }
 
 /// Checks that each command places exactly the pods of its nodes.
-fn moved(estate: &DisruptionInput, now: Timestamp, decision: &Decision, findings: &mut Findings) {
+fn moved(input: &DisruptionInput, now: Timestamp, decision: &Decision, findings: &mut Findings) {
     for (number, command) in decision.commands.iter().enumerate() {
         let mut leaving: Vec<(&str, usize)> = Vec::new();
         for &node in &command.candidates {
-            let node_pods = estate.members[node].iter().flat_map(|member| &member.node_pods);
-            let pods = estate.problem.nodes[node].bound.iter().zip(node_pods);
+            let node_pods = input.managed_nodes[node].iter().flat_map(|managed_node| &managed_node.node_pods);
+            let pods = input.problem.nodes[node].bound.iter().zip(node_pods);
             leaving.extend(pods.filter(|(_, it)| it.reschedulable).map(|(pod, _)| (&*pod.name, pod.spec)));
         }
         let placed = command.replacements.iter().flat_map(|node| &node.pods);
@@ -106,12 +109,12 @@ fn moved(estate: &DisruptionInput, now: Timestamp, decision: &Decision, findings
             findings.note(Place::Command(number), Promise::Moved, detail);
         }
         let is_late = |node: usize| {
-            let expires = estate.members[node].as_ref().and_then(Member::expires);
+            let expires = input.managed_nodes[node].as_ref().and_then(ManagedNode::expires);
             expires.is_some_and(|expires| now.duration_since(expires) >= LATE)
         };
         let may_leave_behind = |pod: usize| match command.cause {
             Cause::Expired => command.candidates.iter().any(|&node| {
-                let mut bound = estate.problem.nodes[node].bound.iter();
+                let mut bound = input.problem.nodes[node].bound.iter();
                 is_late(node) && bound.any(|it| decision.pods.get(pod).is_some_and(|pod| pod.name == it.name))
             }),
             cause => cause.forceful(),
@@ -119,8 +122,8 @@ fn moved(estate: &DisruptionInput, now: Timestamp, decision: &Decision, findings
         for &pod in &command.unplaced {
             let worthless = command.cause == Cause::Empty
                 && command.candidates.iter().any(|&node| {
-                    let node_pods = estate.members[node].iter().flat_map(|member| &member.node_pods);
-                    let mut pods = estate.problem.nodes[node].bound.iter().zip(node_pods);
+                    let node_pods = input.managed_nodes[node].iter().flat_map(|managed_node| &managed_node.node_pods);
+                    let mut pods = input.problem.nodes[node].bound.iter().zip(node_pods);
                     pods.any(|(bound, it)| bound.name == decision.pods[pod].name && it.eviction_cost <= 0.0)
                 });
             if !may_leave_behind(pod) && !worthless {
@@ -136,35 +139,35 @@ fn moved(estate: &DisruptionInput, now: Timestamp, decision: &Decision, findings
 
 /// Checks that a node may be disrupted for `cause`.
 fn touchable(
-    estate: &DisruptionInput,
+    input: &DisruptionInput,
     now: Timestamp,
     cause: Cause,
     (command, node): (usize, usize),
     findings: &mut Findings,
 ) {
-    let Some(member) = &estate.members[node] else { return };
+    let Some(managed_node) = &input.managed_nodes[node] else { return };
     if cause.forceful() {
         return;
     }
     let place = Place::Command(command);
-    let name = &estate.problem.nodes[node].name;
-    if !estate.problem.nodes[node].initialized || member.pool.is_none() || member.nominated_by.is_some() {
+    let name = &input.problem.nodes[node].name;
+    if !input.problem.nodes[node].initialized || managed_node.pool.is_none() || managed_node.nominated_by.is_some() {
         findings.note(place, Promise::Untouchable, format!("node {name} is not to be touched"));
     }
-    if member.do_not_disrupt {
+    if managed_node.do_not_disrupt {
         findings.note(place, Promise::Held, format!("node {name} asks not to be disrupted"));
     }
-    if cause == Cause::Drifted && member.drain_is_bounded {
+    if cause == Cause::Drifted && managed_node.drain_is_bounded {
         return;
     }
-    for (pod, it) in estate.problem.nodes[node].bound.iter().zip(&member.node_pods).filter(|(_, it)| it.evictable) {
+    for (pod, it) in input.problem.nodes[node].bound.iter().zip(&managed_node.node_pods).filter(|(_, it)| it.evictable)
+    {
         let held = match it.hold {
-            Some(Hold::Always) => true,
-            Some(Hold::Until(end)) => end > now,
+            Some(DisruptionBlocker::Always) => true,
+            Some(DisruptionBlocker::Until(end)) => end > now,
             None => false,
         };
-        let forbidden =
-            it.budgets.len() > 1 || it.budgets.iter().any(|&budget| estate.pod_budgets[budget].allowed == 0);
+        let forbidden = it.budgets.len() > 1 || it.budgets.iter().any(|&budget| input.pod_budgets[budget].allowed == 0);
         if held || forbidden {
             findings.note(place, Promise::Held, format!("pod {} is not to be moved", pod.name));
         }
@@ -173,67 +176,73 @@ fn touchable(
 
 /// Checks that the node meets the conditions of the cause.
 fn justified(
-    estate: &DisruptionInput,
+    input: &DisruptionInput,
     now: Timestamp,
     cause: Cause,
     (command, node): (usize, usize),
     findings: &mut Findings,
 ) {
-    let Some(member) = &estate.members[node] else { return };
+    let Some(managed_node) = &input.managed_nodes[node] else { return };
     let fault = match cause {
-        Cause::Empty | Cause::Underutilized => not_consolidatable(estate, now, member, cause),
-        Cause::Drifted => member.drifted.is_none().then_some("it has not drifted"),
-        Cause::Interrupted => member.interrupted.is_none().then_some("nobody takes it back"),
+        Cause::Empty | Cause::Underutilized => not_consolidatable(input, now, managed_node, cause),
+        Cause::Drifted => managed_node.drifted.is_none().then_some("it has not drifted"),
+        Cause::Interrupted => managed_node.interrupted.is_none().then_some("it is not interrupted"),
         Cause::Expired => {
-            let age = member.created.map(|created| now.duration_since(created));
-            let is_old = age.is_some_and(|age| member.expire_after.is_some_and(|most| age >= most));
+            let age = managed_node.created.map(|created| now.duration_since(created));
+            let is_old = age.is_some_and(|age| managed_node.expire_after.is_some_and(|most| age >= most));
             (!is_old).then_some("it is not too old")
         }
         Cause::Unhealthy => {
             let is_broken = |it: &crate::disrupt::RepairCondition| now.duration_since(it.since) >= it.tolerated;
-            (!member.repair_condition.as_ref().is_some_and(is_broken))
+            (!managed_node.repair_condition.as_ref().is_some_and(is_broken))
                 .then_some("it is not broken, or not for long enough")
         }
     };
     if let Some(fault) = fault {
-        let name = &estate.problem.nodes[node].name;
+        let name = &input.problem.nodes[node].name;
         findings.note(Place::Command(command), Promise::Justified, format!("node {name}: {fault}"));
     }
 }
 
 /// Returns the reason why the pool does not allow consolidation of the node, if there is one.
-fn not_consolidatable(estate: &DisruptionInput, now: Timestamp, member: &Member, cause: Cause) -> Option<&'static str> {
-    let pool = member.pool?;
-    let policy = &estate.policies[pool];
-    let moves = member.node_pods.iter().any(|it| it.reschedulable && it.eviction_cost > 0.0);
+fn not_consolidatable(
+    input: &DisruptionInput,
+    now: Timestamp,
+    managed_node: &ManagedNode,
+    cause: Cause,
+) -> Option<&'static str> {
+    let pool = managed_node.pool?;
+    let policy = &input.policies[pool];
+    let moves = managed_node.node_pods.iter().any(|it| it.reschedulable && it.eviction_cost > 0.0);
     let Some(after) = policy.consolidate_after else { return Some("its pool never consolidates") };
-    let quiet_since = [member.initialized, member.last_pod_event].into_iter().flatten().max();
-    let is_quiet =
-        after.is_zero() || member.consolidatable || quiet_since.is_some_and(|since| now.duration_since(since) >= after);
+    let quiet_since = [managed_node.initialized, managed_node.last_pod_event].into_iter().flatten().max();
+    let is_quiet = after.is_zero()
+        || managed_node.consolidatable
+        || quiet_since.is_some_and(|since| now.duration_since(since) >= after);
     match () {
-        () if estate.problem.pools[pool].missing_replicas.is_some() => Some("its pool has a fixed number of nodes"),
+        () if input.problem.pools[pool].missing_replicas.is_some() => Some("its pool has a fixed number of nodes"),
         () if !is_quiet => Some("its pods have changed too lately"),
         () if cause == Cause::Empty => moves.then_some("it is not empty"),
         () if policy.rests_until.is_some_and(|until| now < until) => Some("consolidation of its pool rests"),
-        () if member.keeps_until.is_some_and(|until| now < until) => Some("it was launched lately"),
+        () if managed_node.keeps_until.is_some_and(|until| now < until) => Some("it was launched lately"),
         () if policy.consolidation == Consolidation::WhenEmpty => Some("its pool consolidates empty nodes only"),
         () => None,
     }
 }
 
 /// Checks that the unavailable nodes of each pool are within its budgets, by cause.
-fn node_budgets(estate: &DisruptionInput, now: Timestamp, decision: &Decision, findings: &mut Findings) {
-    for (pool, policy) in estate.policies.iter().enumerate() {
-        let mine = |member: &&Member| member.pool == Some(pool);
-        let nodes = estate.problem.nodes.iter().zip(&estate.members).filter(|(node, _)| node.initialized);
-        let nodes: Vec<_> = nodes.filter_map(|(node, member)| Some((node, member.as_ref().filter(mine)?))).collect();
+fn node_budgets(input: &DisruptionInput, now: Timestamp, decision: &Decision, findings: &mut Findings) {
+    for (pool, policy) in input.policies.iter().enumerate() {
+        let mine = |managed_node: &&ManagedNode| managed_node.pool == Some(pool);
+        let nodes = input.problem.nodes.iter().zip(&input.managed_nodes).filter(|(node, _)| node.initialized);
+        let nodes: Vec<_> =
+            nodes.filter_map(|(node, managed_node)| Some((node, managed_node.as_ref().filter(mine)?))).collect();
         let total = nodes.len() as u64;
-        let mut away = nodes.iter().filter(|(node, member)| node.deleting || !member.ready).count() as u64;
+        let mut away = nodes.iter().filter(|(node, managed_node)| node.deleting || !managed_node.ready).count() as u64;
         for (number, command) in decision.commands.iter().enumerate() {
-            let taken = command
-                .candidates
-                .iter()
-                .filter(|&&node| estate.members[node].as_ref().is_some_and(|member| member.pool == Some(pool)));
+            let taken = command.candidates.iter().filter(|&&node| {
+                input.managed_nodes[node].as_ref().is_some_and(|managed_node| managed_node.pool == Some(pool))
+            });
             let taken = taken.count() as u64;
             away += taken;
             if taken == 0 || command.cause.forceful() {
@@ -247,8 +256,8 @@ fn node_budgets(estate: &DisruptionInput, now: Timestamp, decision: &Decision, f
                 };
                 let allowed = match (&budget.window, budget.nodes) {
                     (Window::Unreadable(_), _) => 0,
-                    (_, Share::Count(count)) => count,
-                    (_, Share::Percent(percent)) => total.saturating_mul(percent).div_ceil(100),
+                    (_, BudgetLimit::Count(count)) => count,
+                    (_, BudgetLimit::Percent(percent)) => total.saturating_mul(percent).div_ceil(100),
                 };
                 if concerns && in_force && away > allowed {
                     let detail = format!("{away} nodes of pool {pool} would be away, and {allowed} may be");
@@ -261,13 +270,13 @@ fn node_budgets(estate: &DisruptionInput, now: Timestamp, decision: &Decision, f
 
 /// Checks that nodes which are disrupted together do not need more evictions of a budget than it allows. A single node
 /// is drained at the pace of the budget.
-fn evictions(estate: &DisruptionInput, decision: &Decision, findings: &mut Findings) {
+fn evictions(input: &DisruptionInput, decision: &Decision, findings: &mut Findings) {
     let mut needed: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
     let voluntary = decision.commands.iter().filter(|command| !command.cause.forceful());
     for &node in voluntary.flat_map(|command| &command.candidates) {
-        let Some(member) = &estate.members[node] else { continue };
+        let Some(managed_node) = &input.managed_nodes[node] else { continue };
         let mut of_node: BTreeMap<usize, u32> = BTreeMap::new();
-        for &budget in member.node_pods.iter().filter(|it| it.evictable).flat_map(|it| &it.budgets) {
+        for &budget in managed_node.node_pods.iter().filter(|it| it.evictable).flat_map(|it| &it.budgets) {
             *of_node.entry(budget).or_default() += 1;
         }
         for (budget, count) in of_node {
@@ -277,7 +286,7 @@ fn evictions(estate: &DisruptionInput, decision: &Decision, findings: &mut Findi
         }
     }
     for (budget, (nodes, pods)) in needed {
-        let about = &estate.pod_budgets[budget];
+        let about = &input.pod_budgets[budget];
         if nodes > 1 && pods > about.allowed {
             let detail = format!("{pods} evictions on {nodes} nodes, and {} allows {}", about.name, about.allowed);
             findings.note(Place::Plan, Promise::Held, detail);
@@ -286,9 +295,9 @@ fn evictions(estate: &DisruptionInput, decision: &Decision, findings: &mut Findi
 }
 
 /// Checks the stated savings against prices.
-fn savings(estate: &DisruptionInput, decision: &Decision, findings: &mut Findings) {
+fn savings(input: &DisruptionInput, decision: &Decision, findings: &mut Findings) {
     for (number, command) in decision.commands.iter().enumerate() {
-        let before: f64 = command.candidates.iter().filter_map(|&node| price(estate, node)).sum();
+        let before: f64 = command.candidates.iter().filter_map(|&node| price(input, node)).sum();
         let after: f64 = command.replacements.iter().map(|node| node.price).sum();
         if (before - after - command.savings).abs() > DUST {
             let detail = format!("{} is stated, and it is {}", command.savings, before - after);
@@ -301,12 +310,12 @@ fn savings(estate: &DisruptionInput, decision: &Decision, findings: &mut Finding
 }
 
 /// Returns the price of a node from its labels, in USD per hour.
-fn price(estate: &DisruptionInput, node: usize) -> Option<f64> {
-    let labels = &estate.problem.nodes[node].labels;
+fn price(input: &DisruptionInput, node: usize) -> Option<f64> {
+    let labels = &input.problem.nodes[node].labels;
     let has = |key: &str, value: Option<&str>| labels.get(key).map(|label| &**label) == value;
-    let pool = &estate.problem.pools[estate.members[node].as_ref()?.pool?];
+    let pool = &input.problem.pools[input.managed_nodes[node].as_ref()?.pool?];
     let one =
-        estate.problem.catalogues[pool.catalogue].iter().find(|one| has(labels::INSTANCE_TYPE, Some(&one.name)))?;
+        input.problem.catalogues[pool.catalogue].iter().find(|one| has(labels::INSTANCE_TYPE, Some(&one.name)))?;
     let reservation = labels.get(labels::CAPACITY_RESERVATION_ID);
     let offering = one.offerings.iter().find(|offering| {
         has(labels::ZONE, offering.zone())
@@ -319,14 +328,14 @@ fn price(estate: &DisruptionInput, node: usize) -> Option<f64> {
 }
 
 /// Returns true if the commands of `decision` together are a valid plan.
-pub(crate) fn places_hold(estate: &DisruptionInput, options: &Options, decision: &Decision) -> bool {
-    let (problem, solution) = as_plan(estate, decision);
+pub(crate) fn places_hold(input: &DisruptionInput, options: &Options, decision: &Decision) -> bool {
+    let (problem, solution) = as_plan(input, decision);
     validate(&problem, options, &solution).is_empty()
 }
 
 /// Returns all commands together as a plan for the pods of all candidates and for the pending pods.
-fn as_plan(estate: &DisruptionInput, decision: &Decision) -> (Problem, Solution) {
-    let mut problem = estate.problem.clone();
+fn as_plan(input: &DisruptionInput, decision: &Decision) -> (Problem, Solution) {
+    let mut problem = input.problem.clone();
     problem.pods.clone_from(&decision.pods);
     for &node in decision.commands.iter().flat_map(|command| &command.candidates) {
         problem.nodes[node].deleting = true;

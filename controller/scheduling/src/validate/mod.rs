@@ -27,7 +27,7 @@ use specs::Specs;
 use violation::Findings;
 pub use violation::{Place, Promise, Violation};
 
-/// Returns the violations of `solution`, sorted by place.
+/// Returns the violations of `solution`, sorted by place. The [example of the crate](crate#example) calls it.
 pub fn validate(problem: &Problem, options: &Options, solution: &Solution) -> Vec<Violation> {
     let mut findings = Findings::default();
     if !indices_hold(problem, solution, &mut findings) {

@@ -224,7 +224,7 @@ impl<'a> Launch<'a> {
         let offering = &catalogue.types[node.instance_type].offerings[node.offering];
         let offered = catalogue.is_offered(node.instance_type, node.offering);
         if !offered || !node.requirements.intersects(&offering.requirements) {
-            findings.note(place, Promise::Launchable, "the offering is not to be had, or not what is required");
+            findings.note(place, Promise::Launchable, "the offering is not available, or not what is required");
         }
         if offering.price != Some(node.price) {
             findings.note(place, Promise::Price, format!("{} is not the price of the offering", node.price));

@@ -259,7 +259,7 @@ impl<'a> Count<'a> {
             }
             let (bound, alone) = self.started[rule as usize];
             if about.demand == Demand::Affinity && alone > i64::from(bound == 0) {
-                let text = format!("rule {rule}: {alone} domains hold pods that follow nobody");
+                let text = format!("rule {rule}: {alone} domains hold pods without the pod that they follow");
                 findings.note(Place::Plan, Promise::Affinity, text);
             }
         }

@@ -68,12 +68,12 @@ pub(crate) struct Summary {
 }
 
 impl DisruptionDocument {
-    /// Builds the document of a decision about `estate`.
-    pub(super) fn new(estate: &DisruptionInput, verdict: &Verdict, now: Timestamp) -> Self {
+    /// Builds the document of a decision about `input`.
+    pub(super) fn new(input: &DisruptionInput, verdict: &Verdict, now: Timestamp) -> Self {
         let Verdict { decision, decide_seconds, validate_seconds } = verdict;
-        let commands = CommandDocument::all(estate, &decision.pods, &decision.commands);
+        let commands = CommandDocument::all(input, &decision.pods, &decision.commands);
         let blocked: Vec<BlockedNode> =
-            decision.blocked.iter().map(|blocked| BlockedNode::new(&estate.problem, blocked, now)).collect();
+            decision.blocked.iter().map(|blocked| BlockedNode::new(&input.problem, blocked, now)).collect();
         let candidates = commands.iter().map(|command| command.candidates.len()).sum();
         let summary = Summary {
             nodes: candidates + blocked.len(),
@@ -92,8 +92,8 @@ impl DisruptionDocument {
 
 impl CommandDocument {
     /// Builds the documents of `commands`, which refer to `pods` by index.
-    pub(crate) fn all(estate: &DisruptionInput, pods: &[Pod], commands: &[Command]) -> Vec<Self> {
-        let problem = &with_pods(estate, pods);
+    pub(crate) fn all(input: &DisruptionInput, pods: &[Pod], commands: &[Command]) -> Vec<Self> {
+        let problem = &with_pods(input, pods);
         let launches: Vec<_> = commands.iter().flat_map(|command| command.replacements.iter().cloned()).collect();
         let mut launches = new_nodes(problem, &launches).into_iter();
         let document = |command: &Command| Self {
@@ -106,35 +106,35 @@ impl CommandDocument {
             savings: dollars(command.savings),
             unplaced: pod_names(problem, &command.unplaced),
             bare_pods: pod_names(problem, &command.bare),
-            details: command.candidates.iter().filter_map(|&node| detail(estate, command, node)).collect(),
+            details: command.candidates.iter().filter_map(|&node| detail(input, command, node)).collect(),
         };
         commands.iter().map(document).collect()
     }
 }
 
-/// Returns the problem of `estate` with these pods to place, by which documents name pods.
-pub(crate) fn with_pods(estate: &DisruptionInput, pods: &[Pod]) -> Problem {
-    let mut problem = estate.problem.clone();
+/// Returns the problem of `input` with these pods to place, by which documents name pods.
+pub(crate) fn with_pods(input: &DisruptionInput, pods: &[Pod]) -> Problem {
+    let mut problem = input.problem.clone();
     problem.pods = pods.to_vec();
     problem
 }
 
 /// Returns the details of a command's reason for a node.
-fn detail(estate: &DisruptionInput, command: &Command, node: usize) -> Option<String> {
+fn detail(input: &DisruptionInput, command: &Command, node: usize) -> Option<String> {
     use muster_scheduling::disrupt::Cause;
-    let member = estate.members[node].as_ref()?;
-    let name = &estate.problem.nodes[node].name;
+    let managed_node = input.managed_nodes[node].as_ref()?;
+    let name = &input.problem.nodes[node].name;
     match command.cause {
         Cause::Empty | Cause::Underutilized => None,
-        Cause::Drifted => member.drifted.as_ref().map(|drift| match &*drift.detail {
+        Cause::Drifted => managed_node.drifted.as_ref().map(|drift| match &*drift.detail {
             "" => format!("{name}: {}", drift.reason),
             detail => format!("{name}: {}: {detail}", drift.reason),
         }),
-        Cause::Expired => member.expires().map(|end| format!("{name}: expired at {end}")),
+        Cause::Expired => managed_node.expires().map(|end| format!("{name}: expired at {end}")),
         Cause::Unhealthy => {
-            member.repair_condition.as_ref().map(|it| format!("{name}: {} since {}", it.condition, it.since))
+            managed_node.repair_condition.as_ref().map(|it| format!("{name}: {} since {}", it.condition, it.since))
         }
-        Cause::Interrupted => member.interrupted.as_ref().map(|it| format!("{name}: {}", it.notice)),
+        Cause::Interrupted => managed_node.interrupted.as_ref().map(|it| format!("{name}: {}", it.notice)),
     }
 }
 

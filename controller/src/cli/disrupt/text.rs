@@ -92,11 +92,11 @@ fn remarks(text: &mut String, number: usize, command: &CommandDocument, palette:
     }
     if !command.unplaced.is_empty() {
         let pods = WorkloadCounts::new(command.unplaced.iter().map(String::as_str));
-        lines.push(format!("{}: {pods}", palette.bad("pods that find no place")));
+        lines.push(format!("{}: {pods}", palette.bad("pods that do not fit anywhere")));
     }
     if !command.bare_pods.is_empty() {
         let pods = WorkloadCounts::new(command.bare_pods.iter().map(String::as_str));
-        lines.push(format!("{}: {pods}", palette.doubtful("pods without a controller, which nothing creates anew")));
+        lines.push(format!("{}: {pods}", palette.doubtful("pods without a controller, which are not recreated")));
     }
     if lines.is_empty() {
         return;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::super::nodes::{AgentDocument, FaultDocument, StandDocument};
 use super::super::plan::{PlanDocument, PoolVerdict, RemarkDocument, dollars};
 use super::super::quantity::exact_map;
-use super::managed_nodes::{CustodyDocument, RemovalDocument};
+use super::managed_nodes::{ManagedNodeDocument, RemovalDocument};
 use crate::roster::Member;
 use crate::snapshot::Remark;
 
@@ -105,7 +105,7 @@ pub(crate) struct NodeExplanation {
     pub(super) pods: Vec<ShareDocument>,
     /// Reason why a managed node stays or goes: `reason`, `since`, `message`, and the `command` that disrupts it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub(super) managed_nodes: Option<CustodyDocument>,
+    pub(super) managed_nodes: Option<ManagedNodeDocument>,
     /// Lifecycle phase of an existing node, and its agent's report.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) health: Option<Health>,

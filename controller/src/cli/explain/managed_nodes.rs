@@ -13,7 +13,7 @@ use super::super::progress::Progress;
 /// Current disruption decision about a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CustodyDocument {
+pub(super) struct ManagedNodeDocument {
     /// Reason why it stays or goes.
     pub(super) reason: &'static str,
     pub(super) since: Option<String>,
@@ -36,28 +36,28 @@ pub(super) struct RemovalDocument {
     pub(super) savings: f64,
 }
 
-impl CustodyDocument {
+impl ManagedNodeDocument {
     /// Builds the document of the node with this index; `None` if it is not managed, or is being deleted.
     pub(super) fn new(
-        estate: &DisruptionInput,
+        input: &DisruptionInput,
         (now, settings): (Timestamp, &Settings),
         node: usize,
         progress: &mut Progress,
     ) -> Result<Option<Self>, Failure> {
-        let decision = judge(estate, now, settings, progress)?.decision;
+        let decision = judge(input, now, settings, progress)?.decision;
         if let Some(blocked) = decision.blocked.iter().find(|blocked| blocked.node == node) {
-            let BlockedNode { node: _, reason, since, message } = BlockedNode::new(&estate.problem, blocked, now);
+            let BlockedNode { node: _, reason, since, message } = BlockedNode::new(&input.problem, blocked, now);
             return Ok(Some(Self { reason, since: Some(since), message, command: None }));
         }
         let Some(at) = decision.commands.iter().position(|command| command.candidates.contains(&node)) else {
             return Ok(None);
         };
-        let command = CommandDocument::all(estate, &decision.pods, &decision.commands).swap_remove(at);
+        let command = CommandDocument::all(input, &decision.pods, &decision.commands).swap_remove(at);
         let others = match command.candidates.len() {
             1 => String::new(),
             count => format!(" with {} others", count - 1),
         };
-        let message = format!("command {} of {} takes it away{others}", at + 1, decision.commands.len());
+        let message = format!("command {} of {} removes it{others}", at + 1, decision.commands.len());
         Ok(Some(Self { reason: command.reason, since: None, message, command: Some(command) }))
     }
 }
@@ -68,19 +68,19 @@ impl RemovalDocument {
     /// # Errors
     /// The node is not managed, or is being deleted.
     pub(super) fn new(
-        estate: &DisruptionInput,
+        input: &DisruptionInput,
         (now, settings): (Timestamp, &Settings),
         node: usize,
     ) -> Result<Self, Failure> {
-        let name = &estate.problem.nodes[node].name;
-        let removal = if_removed(estate, now, settings, node).ok_or_else(|| {
+        let name = &input.problem.nodes[node].name;
+        let removal = if_removed(input, now, settings, node).ok_or_else(|| {
             Failure::Usage(format!(
                 "node `{name}` has no NodeClaim, or is being deleted already\n\nhint: `--if-removed` is about managed nodes that stay"
             ))
         })?;
-        let mut commands = CommandDocument::all(estate, &removal.pods, std::slice::from_ref(&removal.command));
+        let mut commands = CommandDocument::all(input, &removal.pods, std::slice::from_ref(&removal.command));
         let command = commands.swap_remove(0);
-        let problem = with_pods(estate, &removal.pods);
+        let problem = with_pods(input, &removal.pods);
         Ok(Self {
             pods: removal.pods.iter().map(|pod| pod.name.to_string()).collect(),
             existing_nodes: command.existing_nodes,

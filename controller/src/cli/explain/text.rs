@@ -32,14 +32,14 @@ pub(super) fn pod(pod: &PodExplanation, palette: Palette) -> String {
     };
     text.push_str(&verdict_lines(&pod.node_pools, &pod.message, palette));
     text.push_str(&remark_lines(&pod.warnings, palette));
-    list(&mut text, "What it asks for", palette, &pod.narrowed, |it| {
+    list(&mut text, "Requirements of the pod", palette, &pod.narrowed, |it| {
         format!("{} {} ({})", it.key, it.requirement, it.source)
     });
     list(&mut text, "Rules about other pods", palette, &pod.rules, |it| match it.pods.len() {
         0 => format!("{}: no other pod in the input", it.rule),
         _ => format!("{}: {}", it.rule, WorkloadCounts::new(it.pods.iter().map(String::as_str))),
     });
-    list(&mut text, "Cheaper types that would not do for its node", palette, &pod.ruled_out, ruled_out);
+    list(&mut text, "Cheaper instance types that do not fit", palette, &pod.ruled_out, ruled_out);
     list(&mut text, "Notes", palette, &pod.notes, Clone::clone);
     text
 }
@@ -63,15 +63,15 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
     let _ = writeln!(text, "  {}", facts.join(", "));
     if let [first, second, ..] = node.instance_types.as_slice() {
         let count = node.instance_types.len();
-        let _ = writeln!(text, "  {first} is the cheapest of {count} types that would do; next: {second}");
+        let _ = writeln!(text, "  {first} is the cheapest of {count} types that fit; next: {second}");
     }
     if let Some(smaller) = &node.next_smaller {
         let _ = writeln!(text, "  not the cheaper {}", ruled_out(smaller));
     }
     if let Some(managed_nodes) = &node.managed_nodes {
         let since = managed_nodes.since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
-        let word = if managed_nodes.command.is_some() { "goes" } else { "stays" };
-        let _ = writeln!(text, "  it {word} ({}{since}): {}", managed_nodes.reason, managed_nodes.message);
+        let word = if managed_nodes.command.is_some() { "would be disrupted" } else { "is kept" };
+        let _ = writeln!(text, "  {word} ({}{since}): {}", managed_nodes.reason, managed_nodes.message);
     }
     if let Some(health) = &node.health {
         self::health(&mut text, health, palette);
@@ -89,9 +89,9 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
             let full = format!("{:.1}%", it.percent);
             grid.push([it.resource.clone(), it.requested.clone(), it.allocatable.clone(), full, mark.to_owned()]);
         }
-        let _ = write!(text, "\n{}\n{}", palette.strong("How full it is"), grid.render(palette));
+        let _ = write!(text, "\n{}\n{}", palette.strong("Usage"), grid.render(palette));
     }
-    list(&mut text, "Why it must be so", palette, &node.requirements, |it| {
+    list(&mut text, "Requirements", palette, &node.requirements, |it| {
         let sources = if it.sources.is_empty() { String::new() } else { format!(" (from {})", it.sources.join(", ")) };
         format!("{} {}{sources}", it.key, it.requirement)
     });
@@ -129,7 +129,7 @@ fn health(text: &mut String, health: &Health, palette: Palette) {
         let _ = writeln!(text, "  its agent: {state}{stage}{message}");
     }
     if let Some(verdict) = verdict {
-        let body = fault(verdict, "found by its agent", palette);
+        let body = fault(verdict, "reported by its agent", palette);
         let _ = write!(text, "{body}");
     }
 }
@@ -143,21 +143,21 @@ fn if_removed(text: &mut String, removal: &RemovalDocument, palette: Palette) {
         format!("to a new {} in {} at ${:.4}/h: {}", node.instance_type, node.zone, node.price, pods(&node.pods))
     }));
     for pod in &removal.unplaced {
-        lines.push(format!("{}: {}", palette.bad(format!("{} would fit nowhere", pod.pod)), pod.message));
+        lines.push(format!("{}: {}", palette.bad(format!("{} would not fit anywhere", pod.pod)), pod.message));
     }
     if !removal.bare_pods.is_empty() {
-        lines.push(format!("without a controller, and so lost: {}", pods(&removal.bare_pods)));
+        lines.push(format!("lost, because they have no controller: {}", pods(&removal.bare_pods)));
     }
     if removal.pods.is_empty() {
         lines.push("no pod would have to move".to_owned());
     }
     lines.push(match removal.savings {
         // Not paying for pods that cannot run is not a saving.
-        _ if !removal.unplaced.is_empty() => "so it cannot go without harm".to_owned(),
-        more if more < 0.0 => format!("that would cost ${:.4} more an hour", -more),
-        saved => format!("that would save ${saved:.4} an hour"),
+        _ if !removal.unplaced.is_empty() => "so the node cannot be removed without leaving pods pending".to_owned(),
+        more if more < 0.0 => format!("costs ${:.4} more per hour", -more),
+        saved => format!("saves ${saved:.4} per hour"),
     });
-    list(text, "If it were gone", palette, &lines, Clone::clone);
+    list(text, "If it were removed", palette, &lines, Clone::clone);
 }
 
 fn ruled_out(it: &RuledOutDocument) -> String {

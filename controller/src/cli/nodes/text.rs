@@ -23,11 +23,11 @@ pub(super) fn render(document: &NodesDocument, wide: bool, now: Timestamp, palet
     }
     let broken = broken(nodes, palette);
     if !broken.is_empty() {
-        let _ = writeln!(text, "{}\n{broken}", palette.strong("What their agents found wrong"));
+        let _ = writeln!(text, "{}\n{broken}", palette.strong("Verdicts of their agents"));
     }
     let waits = waits(nodes);
     if !waits.is_empty() {
-        let _ = writeln!(text, "{}\n{waits}", palette.strong("What they wait for"));
+        let _ = writeln!(text, "{}\n{waits}", palette.strong("Waiting for"));
     }
     let _ = writeln!(text, "{}", palette.strong(told(summary)));
     text

@@ -35,7 +35,7 @@ pub(crate) fn assess(problem: &Problem, options: &Options, progress: &mut Progre
     progress.stage("validating the plan");
     let (violations, validate_seconds) = timed(|| validate(problem, options, &solution));
     self::violations(&violations)?;
-    progress.stage("proving how cheap it could be");
+    progress.stage("computing the lower bound");
     let (lower_bound, bound_seconds) = timed(|| lower_bound(problem, options, &solution));
     progress.stage("replaying it with kube-scheduler's scoring");
     let expected_price = replay(problem, options, &solution).expected_price;

@@ -1,5 +1,6 @@
 //! Text of the plan. Nodes of one kind share a line, so that a plan of a thousand nodes fits on a screen.
 
+mod names;
 mod unschedulable;
 
 use std::collections::BTreeMap;
@@ -92,6 +93,7 @@ fn new_nodes(plan: &PlanDocument, fills: &[Fill], palette: Palette) -> String {
     }
     let mut grid = Grid::new([
         ("NODES", Side::Right),
+        ("NAMES", Side::Left),
         ("NODEPOOL", Side::Left),
         ("INSTANCE TYPE", Side::Left),
         ("CAPACITY", Side::Left),
@@ -106,6 +108,7 @@ fn new_nodes(plan: &PlanDocument, fills: &[Fill], palette: Palette) -> String {
         let workloads = WorkloadCounts::new(nodes.iter().flat_map(|node| node.pods.iter().map(String::as_str)));
         grid.push([
             nodes.len().to_string(),
+            names::brief(key.pool, nodes.iter().map(|node| node.name.as_str())),
             key.pool.to_owned(),
             key.instance_type.to_owned(),
             key.capacity_type.to_owned(),

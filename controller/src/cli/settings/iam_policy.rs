@@ -49,7 +49,7 @@ impl TryFrom<(IamPolicyArguments, bool)> for IamPolicySettings {
             None => Format::Data(DataFormat::Json),
         };
         let refused = |option: &str, value: &str, hint: &str| {
-            Err(Failure::Usage(format!("`{value}` is no value of `{option}`\n\nhint: {hint}")))
+            Err(Failure::Usage(format!("`{option}` does not take the value `{value}`\n\nhint: {hint}")))
         };
         let is_name = |text: &str| text.chars().all(|one| one.is_ascii_alphanumeric() || "-_".contains(one));
         if cluster_name.is_empty() || cluster_name.len() > 100 || !is_name(&cluster_name) {
@@ -143,13 +143,16 @@ mod tests {
     #[test]
     fn what_would_grant_something_else_is_refused() {
         for (arguments, expected) in [
-            ("--cluster-name sh*p --region eu-west-1", "`sh*p` is no value of `--cluster-name`"),
-            ("--cluster-name shop --region *", "`*` is no value of `--region`"),
-            ("--cluster-name shop --region eu-west-1 --account 12", "`12` is no value of `--account`"),
-            ("--cluster-name shop --region eu-west-1 --partition aws:x", "`aws:x` is no value of `--partition`"),
+            ("--cluster-name sh*p --region eu-west-1", "`--cluster-name` does not take the value `sh*p`"),
+            ("--cluster-name shop --region *", "`--region` does not take the value `*`"),
+            ("--cluster-name shop --region eu-west-1 --account 12", "`--account` does not take the value `12`"),
+            (
+                "--cluster-name shop --region eu-west-1 --partition aws:x",
+                "`--partition` does not take the value `aws:x`",
+            ),
             (
                 "--cluster-name shop --region eu-west-1 --node-role arn:aws:iam::1:user/x",
-                "is no value of `--node-role`",
+                "`--node-role` does not take the value",
             ),
         ] {
             let refused = settings(arguments).unwrap_err();

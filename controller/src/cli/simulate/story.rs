@@ -130,7 +130,7 @@ fn words(event: &Event) -> Option<(&'static str, (String, usize), Tone)> {
         }
         Event::Initialized { claim, seconds, .. } => ("up", one(format!("{claim} after {seconds} s")), Tone::Good),
         Event::Interrupted { claim, .. } => {
-            ("interrupted", one(format!("{claim} goes in two minutes")), Tone::Doubtful)
+            ("interrupted", one(format!("{claim} is reclaimed in two minutes")), Tone::Doubtful)
         }
         Event::Disrupting { reason, claims, replacements, savings } => {
             let by = match replacements.len() {
@@ -148,7 +148,7 @@ fn words(event: &Event) -> Option<(&'static str, (String, usize), Tone)> {
         Event::Stopped => ("controller", one("stops between two writes".to_owned()), Tone::Doubtful),
         Event::Back => ("controller", one("is back".to_owned()), Tone::Plain),
         Event::Broken { what } => ("BROKEN", one(what.clone()), Tone::Bad),
-        Event::Claimed { .. } | Event::Joined { .. } | Event::Bound { .. } | Event::Ending { .. } => return None,
+        Event::ClaimAndNode { .. } | Event::Joined { .. } | Event::Bound { .. } | Event::Ending { .. } => return None,
     })
 }
 

@@ -5,7 +5,7 @@
 pub(in crate::cli) fn fault(pattern: &str) -> Option<String> {
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.*?".contains(c);
     match pattern.chars().find(|c| !is_known(*c)) {
-        Some(other) => Some(format!("`{}` stands in no name of an instance type", other.escape_debug())),
+        Some(other) => Some(format!("`{}` does not occur in names of instance types", other.escape_debug())),
         None if pattern.is_empty() => Some("it is empty".to_owned()),
         None => None,
     }

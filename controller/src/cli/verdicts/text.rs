@@ -39,7 +39,7 @@ pub(super) fn list(document: &VerdictsDocument, now: Timestamp, palette: Palette
         }
         let _ = writeln!(text, "{}\n{}", palette.strong("Verdicts"), grid.render(palette));
         let all = verdicts.iter().map(|verdict| (&verdict.fault, verdict.node_claim.as_str()));
-        let _ = writeln!(text, "{}\n{}", palette.strong("What they say"), meanings(all, palette));
+        let _ = writeln!(text, "{}\n{}", palette.strong("Meaning of the codes"), meanings(all, palette));
     }
     if !stopped.is_empty() {
         let _ = writeln!(text, "{}", palette.strong("Nothing is launched with"));
@@ -75,7 +75,7 @@ pub(super) fn one(details: &VerdictDetails, now: Timestamp, palette: Palette) ->
     if *namesakes > 0 {
         let _ = writeln!(text, "  the latest of {} verdicts on that name", namesakes + 1);
     }
-    text.push_str(&fault(&verdict.fault, when.as_deref().unwrap_or("nobody knows when"), palette));
+    text.push_str(&fault(&verdict.fault, when.as_deref().unwrap_or("at an unknown time"), palette));
     match bundle {
         Some(bundle) => {
             let _ = write!(text, "\n{}\n{bundle}", palette.strong("Its report and logs"));

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use muster_api::{NodeClaim, NodePool, annotations, labels, taints};
 use muster_scheduling::disrupt::{Cause, Method};
 
-use super::super::{Candidate, Leaver, Look, Mark, Order, Replacement, Timing};
+use super::super::{Candidate, Leaver, Mark, ObservedCommand, Order, Replacement, Timing};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::tests::fixture::{Fixture as Claim, at};
 use crate::lifecycle::{Resident, Status, judged, set_condition};
@@ -156,11 +156,11 @@ impl Fixture {
         }
     }
 
-    pub(super) fn look<T>(&self, see: impl FnOnce(&Look<'_>) -> T) -> T {
+    pub(super) fn look<T>(&self, see: impl FnOnce(&ObservedCommand<'_>) -> T) -> T {
         let replacement =
             |one: &'_ Coming| -> (NodeClaim, Vec<Resident>) { (one.claim.clone(), one.residents.clone()) };
         let replacements: Vec<(NodeClaim, Vec<Resident>)> = self.replacement.iter().map(replacement).collect();
-        let look = Look {
+        let observed = ObservedCommand {
             candidates: (0..self.claims.len()).map(|number| self.candidate(number)).collect(),
             replacements: replacements
                 .iter()
@@ -169,7 +169,7 @@ impl Fixture {
             pause: self.pause,
             timing: Timing::default(),
         };
-        see(&look)
+        see(&observed)
     }
 
     pub(super) fn order<T>(&self, cause: Cause, launches: usize, see: impl FnOnce(&Order<'_>) -> T) -> T {

@@ -11,8 +11,8 @@ use muster_api::{annotations, labels};
 use muster_scheduling::disrupt::Cause;
 
 use self::fixture::{Fixture, claim};
-use super::{Timing, advance, begin, running, stale};
-use crate::lifecycle::Hold;
+use super::{Timing, cleanup, progress, running, start};
+use crate::lifecycle::DisruptionBlocker;
 use crate::lifecycle::tests::fixture::{at, in_words, resident};
 
 /// A rule: in prose, what is unusual, when it is looked at, and the step in words.
@@ -23,9 +23,13 @@ fn check(rules: &[Rule]) {
     for (rule, unusual, second, expected) in rules {
         let mut fixture = Fixture::waiting();
         unusual(&mut fixture);
-        let step = fixture.look(|look| advance(look, at(*second)));
+        let step = fixture.look(|observed| progress(observed, at(*second)));
         assert_eq!(in_words(&step), *expected, "{rule}");
-        assert_eq!(fixture.look(|look| advance(look, at(*second))), step, "{rule}: the same look gives the same step");
+        assert_eq!(
+            fixture.look(|observed| progress(observed, at(*second))),
+            step,
+            "{rule}: the same look gives the same step"
+        );
     }
 }
 
@@ -33,7 +37,7 @@ fn check(rules: &[Rule]) {
 fn a_command_marks_then_taints_then_launches() {
     let mut fixture = Fixture::new();
     fixture.residents = vec![resident("web")];
-    let steps = fixture.order(Cause::Underutilized, 1, |order| begin(order, at(1000)));
+    let steps = fixture.order(Cause::Underutilized, 1, |order| start(order, at(1000)));
     assert_eq!(steps.len(), 1);
     insta::assert_snapshot!(in_words(&steps[0]).join("\n"), @r#"
     claim x: muster.dev/disruption={"command":"wnxr3qmok3","cause":"Underutilized","method":"multi-node","since":"1970-01-01T00:16:40Z","candidates":2,"pods":1,"price":0.2,"cost":0.1,"replacements":["general-ur5k9kpazj"]}
@@ -51,7 +55,7 @@ fn a_command_marks_then_taints_then_launches() {
 #[test]
 fn what_launches_nothing_is_as_many_commands_as_nodes() {
     let fixture = Fixture::new();
-    let steps = fixture.order(Cause::Empty, 0, |order| begin(order, at(1000)));
+    let steps = fixture.order(Cause::Empty, 0, |order| start(order, at(1000)));
     assert_eq!(steps.len(), 2);
     insta::assert_snapshot!(in_words(&steps[1]).join("\n"), @r#"
     claim y: muster.dev/disruption={"command":"0geoovoszy","cause":"Empty","method":"multi-node","since":"1970-01-01T00:16:40Z","candidates":1,"pods":0,"price":0.2,"cost":0.0}
@@ -69,29 +73,29 @@ fn nothing_is_begun_twice() {
         .annotations
         .get_or_insert_default()
         .insert(annotations::DISRUPTION.to_owned(), "?".to_owned());
-    assert_eq!(fixture.order(Cause::Drifted, 1, |order| begin(order, at(1000))), [], "the launch is for both");
-    let alone = fixture.order(Cause::Empty, 0, |order| begin(order, at(1000)));
+    assert_eq!(fixture.order(Cause::Drifted, 1, |order| start(order, at(1000))), [], "the launch is for both");
+    let alone = fixture.order(Cause::Empty, 0, |order| start(order, at(1000)));
     assert_eq!(alone.len(), 1, "only `x` is free");
     fixture.claims[0].claim.metadata.deletion_timestamp = Some(Time(at(990)));
-    assert_eq!(fixture.order(Cause::Empty, 0, |order| begin(order, at(1000))), []);
+    assert_eq!(fixture.order(Cause::Empty, 0, |order| start(order, at(1000))), []);
 }
 
 #[test]
 fn nothing_is_begun_that_would_be_taken_back_at_once() {
     let mut fixture = Fixture::new();
     fixture.annotate(0, annotations::DO_NOT_DISRUPT, "true");
-    assert_eq!(fixture.order(Cause::Drifted, 1, |order| begin(order, at(1000))), []);
-    assert_eq!(fixture.order(Cause::Empty, 0, |order| begin(order, at(1000))).len(), 1);
-    assert_eq!(fixture.order(Cause::Expired, 1, |order| begin(order, at(1000))).len(), 1, "its age does not ask");
+    assert_eq!(fixture.order(Cause::Drifted, 1, |order| start(order, at(1000))), []);
+    assert_eq!(fixture.order(Cause::Empty, 0, |order| start(order, at(1000))).len(), 1);
+    assert_eq!(fixture.order(Cause::Expired, 1, |order| start(order, at(1000))).len(), 1, "its age does not ask");
     fixture.pause.disruption = true;
-    assert_eq!(fixture.order(Cause::Expired, 1, |order| begin(order, at(1000))), []);
+    assert_eq!(fixture.order(Cause::Expired, 1, |order| start(order, at(1000))), []);
 }
 
 #[test]
 fn names_follow_from_the_command() {
     let mut fixture = Fixture::new();
     let name = |fixture: &Fixture, second: i64| {
-        let steps = fixture.order(Cause::Drifted, 2, |order| begin(order, at(second)));
+        let steps = fixture.order(Cause::Drifted, 2, |order| start(order, at(second)));
         let names: Vec<String> = steps[0]
             .writes
             .iter()
@@ -189,10 +193,10 @@ fn taken_back() {
     let back = |unusual: fn(&mut Fixture), second: i64, why: &str, deletes: bool| {
         let mut fixture = Fixture::waiting();
         unusual(&mut fixture);
-        let step = fixture.look(|look| advance(look, at(second)));
+        let step = fixture.look(|observed| progress(observed, at(second)));
         let mut expected = vec![
-            format!("event DisruptionTakenBack about x: it stays: {why}"),
-            format!("event DisruptionTakenBack about y: it stays: {why}"),
+            format!("event DisruptionTakenBack about x: the node is kept: {why}"),
+            format!("event DisruptionTakenBack about y: the node is kept: {why}"),
         ];
         expected.extend(deletes.then(|| "delete claim x-new: disruption_taken_back".to_owned()));
         expected.extend(CLEARED.map(str::to_owned));
@@ -208,7 +212,7 @@ fn taken_back() {
             launched.message = "no capacity".to_owned();
         },
         1004,
-        "replacement `x-new` was given up (no capacity)",
+        "replacement `x-new` failed (no capacity)",
         false,
     );
     back(|_| {}, 1600, "replacement `x-new` is not initialized in time", true);
@@ -232,8 +236,8 @@ fn objections() {
     let alone = |unusual: fn(&mut Fixture), why: &str| {
         let mut fixture = Fixture::waiting();
         unusual(&mut fixture);
-        let step = fixture.look(|look| advance(look, at(1040)));
-        let mut expected = vec![format!("event DisruptionTakenBack about y: it stays: {why}")];
+        let step = fixture.look(|observed| progress(observed, at(1040)));
+        let mut expected = vec![format!("event DisruptionTakenBack about y: the node is kept: {why}")];
         expected.extend(ALONE.map(str::to_owned));
         assert_eq!(in_words(&step), expected);
         // The rest goes on, and ends.
@@ -241,19 +245,19 @@ fn objections() {
         unusual(&mut fixture);
         fixture.claims.remove(1);
         fixture.initialize();
-        let step = fixture.look(|look| advance(look, at(1041)));
+        let step = fixture.look(|observed| progress(observed, at(1041)));
         assert_eq!(in_words(&step)[1], "delete claim x: underutilized");
     };
     alone(
         |it| it.annotate(1, annotations::DO_NOT_DISRUPT, "true"),
         "it has the annotation karpenter.sh/do-not-disrupt",
     );
-    alone(|it| it.claims[1].promised_to = Some("shop/web"), "pod `shop/web` was promised room on its node");
+    alone(|it| it.claims[1].promised_to = Some("shop/web"), "pod `shop/web` is nominated to its node");
     alone(
         |it| {
             let mut pod = resident("web");
             pod.node = "node-y".to_owned();
-            pod.hold = Hold::Until(at(1041));
+            pod.hold = DisruptionBlocker::Until(at(1041));
             it.residents.push(pod);
         },
         "pod `shop/web` has the annotation karpenter.sh/do-not-disrupt",
@@ -264,7 +268,7 @@ fn objections() {
             pod.node = "node-y".to_owned();
             it.residents.push(pod);
         },
-        "1 pod would have to move, and 0 had to when that was decided",
+        "1 pod would have to move now, and 0 when the command was decided",
     );
 }
 
@@ -273,7 +277,7 @@ fn what_remains_must_pay_for_what_was_launched() {
     let mut fixture = Fixture::waiting();
     fixture.remark(0, |mark| mark.price = 0.05);
     fixture.annotate(1, annotations::DO_NOT_DISRUPT, "true");
-    let step = fixture.look(|look| advance(look, at(1040)));
+    let step = fixture.look(|observed| progress(observed, at(1040)));
     let words = in_words(&step);
     assert!(words.contains(&"delete claim x-new: disruption_taken_back".to_owned()), "{words:?}");
     assert!(words.contains(&"claim x: -muster.dev/disruption".to_owned()), "{words:?}");
@@ -283,11 +287,11 @@ fn what_remains_must_pay_for_what_was_launched() {
 fn a_node_that_is_leaving_keeps_its_replacement() {
     let mut fixture = Fixture::waiting();
     fixture.claims[0].claim.metadata.deletion_timestamp = Some(Time(at(1010)));
-    let step = fixture.look(|look| advance(look, at(1600)));
+    let step = fixture.look(|observed| progress(observed, at(1600)));
     let words = in_words(&step);
     assert_eq!(
         words.first().unwrap(),
-        "event DisruptionTakenBack about y: it stays: replacement `x-new` is not initialized in time"
+        "event DisruptionTakenBack about y: the node is kept: replacement `x-new` is not initialized in time"
     );
     assert!(!words.iter().any(|word| word.contains("x-new:")), "{words:?}");
 }
@@ -304,12 +308,12 @@ fn what_cannot_wait_hears_no_objection() {
         let mut fixture = Fixture::waiting();
         (0..2).for_each(|number| fixture.recause(number, cause));
         objects(&mut fixture);
-        let step = fixture.look(|look| advance(look, at(1040)));
+        let step = fixture.look(|observed| progress(observed, at(1040)));
         assert_eq!(in_words(&step), [format!("look again at {until}")], "{cause:?}");
-        let step = fixture.look(|look| advance(look, at(until)));
+        let step = fixture.look(|observed| progress(observed, at(until)));
         assert!(in_words(&step).iter().any(|word| word.starts_with("delete claim y")), "{cause:?}: {step:?}");
         fixture.replacement.as_mut().unwrap().claim.metadata.deletion_timestamp = Some(Time(at(1003)));
-        let step = fixture.look(|look| advance(look, at(1004)));
+        let step = fixture.look(|observed| progress(observed, at(1004)));
         let goes = in_words(&step).iter().any(|word| word.starts_with("delete claim y"));
         assert_eq!(goes, given_up, "{cause:?}: {step:?}");
     }
@@ -321,7 +325,7 @@ fn the_drain_of_a_broken_node_is_bounded() {
     (0..2).for_each(|number| fixture.recause(number, Cause::Unhealthy));
     fixture.claims[1].claim.spec.termination_grace_period = Some(muster_api::Span::from_secs(60));
     fixture.initialize();
-    let step = fixture.look(|look| advance(look, at(1040)));
+    let step = fixture.look(|observed| progress(observed, at(1040)));
     assert_eq!(
         in_words(&step),
         [
@@ -339,8 +343,8 @@ fn the_drain_of_a_broken_node_is_bounded() {
 fn a_node_that_the_cloud_takes_back_does_not_wait_for_the_others() {
     let mut fixture = Fixture::waiting();
     fixture.judge(0, "Interrupted", 1100);
-    assert_eq!(in_words(&fixture.look(|look| advance(look, at(1110)))), ["look again at 1160"]);
-    let step = fixture.look(|look| advance(look, at(1160)));
+    assert_eq!(in_words(&fixture.look(|observed| progress(observed, at(1110)))), ["look again at 1160"]);
+    let step = fixture.look(|observed| progress(observed, at(1160)));
     assert_eq!(in_words(&step), ["event DisruptionTerminating about x: Interrupted", "delete claim x: interrupted"]);
 }
 
@@ -351,7 +355,7 @@ fn marks_that_nobody_can_read_are_taken_off() {
     let claims: Vec<_> = fixture.claims.iter().map(|one| one.claim.clone()).collect();
     let running = running(&claims);
     assert_eq!(running.len(), 2, "{running:?}");
-    let step = fixture.look(|look| advance(look, at(1040)));
+    let step = fixture.look(|observed| progress(observed, at(1040)));
     assert_eq!(in_words(&step).last().unwrap(), "claim x: -muster.dev/disruption");
 }
 
@@ -359,7 +363,7 @@ fn marks_that_nobody_can_read_are_taken_off() {
 fn a_taint_that_nothing_explains_is_taken_off() {
     let mut fixture = Fixture::waiting();
     fixture.claims[0].claim.metadata.annotations = None;
-    let step = |fixture: &Fixture, second: i64| stale(&fixture.candidate(0), Timing::default(), at(second));
+    let step = |fixture: &Fixture, second: i64| cleanup(&fixture.candidate(0), Timing::default(), at(second));
     assert_eq!(in_words(&step(&fixture, 1010)), ["look again at 1030"], "its mark may be on its way");
     let words = in_words(&step(&fixture, 1030));
     assert_eq!(words[0], "node node-x: taints []");
@@ -369,7 +373,7 @@ fn a_taint_that_nothing_explains_is_taken_off() {
     // Whoever is leaving keeps it.
     fixture.claims[0].claim.metadata.deletion_timestamp = Some(Time(at(1000)));
     assert_eq!(in_words(&step(&fixture, 1030)), [""; 0]);
-    assert_eq!(in_words(&stale(&fixture.candidate(1), Timing::default(), at(1030))), [""; 0], "it has its mark");
+    assert_eq!(in_words(&cleanup(&fixture.candidate(1), Timing::default(), at(1030))), [""; 0], "it has its mark");
 }
 
 #[test]

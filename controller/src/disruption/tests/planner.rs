@@ -17,31 +17,31 @@ const CATALOGUE: &str = include_str!("../../../tests/scenarios/catalogue.yaml");
 /// Two nodes, the pod of one of which fits on the other.
 const CLUSTER: &str = include_str!("../../../tests/disruption/grace-period-is-for-drift.yaml");
 
-pub(super) fn estate() -> DisruptionInput {
+pub(super) fn input() -> DisruptionInput {
     let types: Catalogue = catalogue::read(CATALOGUE).unwrap().into();
     let free = CLUSTER.replace("karpenter.sh/do-not-disrupt: \"true\"", "a: b");
     let manifests = manifest::read(&[PathBuf::from("-")], &mut free.as_bytes()).unwrap();
     let snapshot = assemble(&manifests, &SnapshotSettings::default(), &|_| types.clone()).unwrap();
-    snapshot.managed_nodes.estate(&snapshot.problem)
+    snapshot.managed_nodes.disruption_input(&snapshot.problem)
 }
 
 pub(super) fn at(seconds: i64) -> Timestamp {
     "2026-11-21T12:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
 }
 
-fn going(estate: &DisruptionInput, decision: &Decision) -> Vec<String> {
+fn going(input: &DisruptionInput, decision: &Decision) -> Vec<String> {
     let nodes = decision.commands.iter().flat_map(|command| &command.candidates);
-    nodes.map(|&node| estate.problem.nodes[node].name.to_string()).collect()
+    nodes.map(|&node| input.problem.nodes[node].name.to_string()).collect()
 }
 
 #[test]
 fn what_is_still_right_after_a_while_is_begun() {
-    let (estate, settings) = (estate(), Settings::default());
+    let (input, settings) = (input(), Settings::default());
     let mut planner = DisruptionPlanner::default();
     for (seconds, expected, again) in [(0, 0, 10), (10, 0, 15), (15, 1, 25), (25, 0, 35)] {
-        let Turn { decision, again: next, violations, .. } = planner.turn(&mut estate.clone(), at(seconds), &settings);
+        let Turn { decision, again: next, violations, .. } = planner.turn(&mut input.clone(), at(seconds), &settings);
         assert_eq!(violations, []);
-        assert_eq!((going(&estate, &decision).len(), next), (expected, at(again)), "at {seconds} s");
+        assert_eq!((going(&input, &decision).len(), next), (expected, at(again)), "at {seconds} s");
     }
     let Timing { every, validation, .. } = Timing::default();
     assert_eq!((every.as_secs(), validation.as_secs()), (10, 15));
@@ -49,11 +49,11 @@ fn what_is_still_right_after_a_while_is_begun() {
 
 #[test]
 fn what_somebody_objects_to_meanwhile_is_not() {
-    let (before, settings) = (estate(), Settings::default());
+    let (before, settings) = (input(), Settings::default());
     let mut planner = DisruptionPlanner::default();
     let _ = planner.turn(&mut before.clone(), at(0), &settings);
     let mut after = before.clone();
-    after.members.iter_mut().flatten().for_each(|member| member.do_not_disrupt = true);
+    after.managed_nodes.iter_mut().flatten().for_each(|managed_node| managed_node.do_not_disrupt = true);
     let Turn { decision, .. } = planner.turn(&mut after.clone(), at(15), &settings);
     assert_eq!(going(&after, &decision), [""; 0]);
     // Nor what is wanted for the first time.
@@ -64,26 +64,26 @@ fn what_somebody_objects_to_meanwhile_is_not() {
 
 #[test]
 fn what_cannot_wait_does_not() {
-    let (mut estate, settings) = (estate(), Settings::default());
-    let interrupt = |estate: &mut DisruptionInput| {
-        let member = estate.members.iter_mut().flatten().next().unwrap();
-        member.interrupted = Some(Interruption { since: None, notice: "SpotInterrupted".into() });
+    let (mut input, settings) = (input(), Settings::default());
+    let interrupt = |input: &mut DisruptionInput| {
+        let managed_node = input.managed_nodes.iter_mut().flatten().next().unwrap();
+        managed_node.interrupted = Some(Interruption { since: None, notice: "SpotInterrupted".into() });
     };
     let mut planner = DisruptionPlanner::default();
-    let _ = planner.turn(&mut estate.clone(), at(0), &settings);
-    interrupt(&mut estate);
-    let Turn { decision, .. } = planner.turn(&mut estate.clone(), at(10), &settings);
+    let _ = planner.turn(&mut input.clone(), at(0), &settings);
+    interrupt(&mut input);
+    let Turn { decision, .. } = planner.turn(&mut input.clone(), at(10), &settings);
     assert_eq!(decision.commands.len(), 1);
     assert_eq!(decision.commands[0].cause, Cause::Interrupted);
 }
 
 #[test]
 fn what_the_validator_objects_to_is_not_begun() {
-    let (estate, settings) = (estate(), Settings::default());
-    let sound = decide(&estate, at(0), &settings);
+    let (input, settings) = (input(), Settings::default());
+    let sound = decide(&input, at(0), &settings);
     let mut spoiled = sound.clone();
     spoiled.commands[0].savings += 1.0;
-    let violations = validate_disruption(&estate, at(0), &settings, &spoiled);
+    let violations = validate_disruption(&input, at(0), &settings, &spoiled);
     assert!(!violations.is_empty());
     let begun = |causes: &[Cause], violations: &[Violation]| {
         let mut decision = spoiled.clone();

@@ -5,13 +5,13 @@ use muster_scheduling::disrupt::{Block, Cause, Decision, DisruptionInput, Settin
 use muster_scheduling::model::Pod;
 
 use super::super::savings::{Rest, Savings};
-use super::planner::{at, estate};
+use super::planner::{at, input};
 
 const MINUTE: i64 = 60;
 
 /// A decision that takes one node away, and the node.
-fn begun(estate: &DisruptionInput) -> (Decision, usize) {
-    let decision = decide(estate, at(0), &Settings::default());
+fn begun(input: &DisruptionInput) -> (Decision, usize) {
+    let decision = decide(input, at(0), &Settings::default());
     assert_eq!(decision.commands.len(), 1);
     assert_eq!(decision.commands[0].cause, Cause::Underutilized);
     let node = decision.commands[0].candidates[0];
@@ -19,10 +19,10 @@ fn begun(estate: &DisruptionInput) -> (Decision, usize) {
 }
 
 /// The cluster after the command: its pod has come back, on a node that was created at that second.
-fn bought_again(estate: &DisruptionInput, node: usize, second: i64) -> DisruptionInput {
-    let mut after = estate.clone();
+fn bought_again(input: &DisruptionInput, node: usize, second: i64) -> DisruptionInput {
+    let mut after = input.clone();
     after.problem.nodes[node].name = "again".into();
-    after.members[node].as_mut().unwrap().created = Some(at(second));
+    after.managed_nodes[node].as_mut().unwrap().created = Some(at(second));
     after
 }
 
@@ -32,12 +32,12 @@ fn rest_after(
     from: i64,
     after: impl Fn(&DisruptionInput, usize, i64) -> DisruptionInput,
 ) -> Option<Rest> {
-    let estate = estate();
-    let (decision, node) = begun(&estate);
+    let input = input();
+    let (decision, node) = begun(&input);
     for pass in 0..3 {
         let begins = from + pass * 11 * MINUTE;
-        savings.note_begun(&estate, &decision, at(begins));
-        savings.observe(&mut after(&estate, node, begins), at(begins + 10 * MINUTE));
+        savings.note_begun(&input, &decision, at(begins));
+        savings.observe(&mut after(&input, node, begins), at(begins + 10 * MINUTE));
     }
     savings.delivered().next().and_then(|one| one.rest)
 }
@@ -49,13 +49,13 @@ fn until(rest: Option<Rest>) -> Option<Timestamp> {
 #[test]
 fn pool_rests_for_longer_each_time_when_savings_are_bought_again() {
     let mut savings = Savings::default();
-    let again = |estate: &DisruptionInput, node: usize, second: i64| bought_again(estate, node, second + 30);
+    let again = |input: &DisruptionInput, node: usize, second: i64| bought_again(input, node, second + 30);
     let judged = 32 * MINUTE;
     assert_eq!(until(rest_after(&mut savings, 0, again)), Some(at(judged + 10 * MINUTE)));
     let one = savings.delivered().next().unwrap();
     assert!(one.promised > 0.0 && one.delivered.abs() < 1e-9, "all of it was bought again: {one:?}");
 
-    let mut resting = estate();
+    let mut resting = input();
     savings.observe(&mut resting, at(judged + 9 * MINUTE));
     let decision = decide(&resting, at(judged + 9 * MINUTE), &Settings::default());
     assert_eq!(decision.commands, []);
@@ -72,15 +72,15 @@ fn pool_rests_for_longer_each_time_when_savings_are_bought_again() {
 #[test]
 fn nodes_that_other_causes_explain_are_not_counted() {
     let mut savings = Savings::default();
-    assert_eq!(rest_after(&mut savings, 0, |estate, _, _| estate.clone()), None, "no node is new");
-    let replacement = |estate: &DisruptionInput, node: usize, second: i64| {
-        let mut after = bought_again(estate, node, second + 30);
-        after.members[node].as_mut().unwrap().is_replacement = true;
+    assert_eq!(rest_after(&mut savings, 0, |input, _, _| input.clone()), None, "no node is new");
+    let replacement = |input: &DisruptionInput, node: usize, second: i64| {
+        let mut after = bought_again(input, node, second + 30);
+        after.managed_nodes[node].as_mut().unwrap().is_replacement = true;
         after
     };
     assert_eq!(rest_after(&mut savings, 3600, replacement), None, "what a command launches is in its promise");
-    let grown = |estate: &DisruptionInput, node: usize, second: i64| {
-        let mut after = bought_again(estate, node, second + 30);
+    let grown = |input: &DisruptionInput, node: usize, second: i64| {
+        let mut after = bought_again(input, node, second + 30);
         let spec = after.problem.nodes[node].bound.iter().find(|pod| !pod.daemon).unwrap().spec;
         after.problem.pods.push(Pod { name: "shop/one-more".into(), spec });
         after
@@ -92,22 +92,22 @@ fn nodes_that_other_causes_explain_are_not_counted() {
 
 #[test]
 fn two_passes_that_fail_are_no_reason_to_rest() {
-    let (estate, mut savings) = (estate(), Savings::default());
-    let (decision, node) = begun(&estate);
+    let (input, mut savings) = (input(), Savings::default());
+    let (decision, node) = begun(&input);
     for begins in [0, 11 * MINUTE] {
-        savings.note_begun(&estate, &decision, at(begins));
-        savings.observe(&mut bought_again(&estate, node, begins + 30), at(begins + 10 * MINUTE));
+        savings.note_begun(&input, &decision, at(begins));
+        savings.observe(&mut bought_again(&input, node, begins + 30), at(begins + 10 * MINUTE));
     }
     assert_eq!(savings.delivered().next().unwrap().rest, None);
 }
 
 #[test]
 fn node_of_a_later_pass_is_counted_once() {
-    let (estate, mut savings) = (estate(), Savings::default());
-    let (decision, node) = begun(&estate);
-    savings.note_begun(&estate, &decision, at(0));
-    savings.note_begun(&estate, &decision, at(MINUTE));
-    savings.observe(&mut bought_again(&estate, node, 2 * MINUTE), at(12 * MINUTE));
+    let (input, mut savings) = (input(), Savings::default());
+    let (decision, node) = begun(&input);
+    savings.note_begun(&input, &decision, at(0));
+    savings.note_begun(&input, &decision, at(MINUTE));
+    savings.observe(&mut bought_again(&input, node, 2 * MINUTE), at(12 * MINUTE));
     let one = savings.delivered().next().unwrap();
     assert!((one.promised - 2.0 * one.delivered).abs() < 1e-9, "{one:?}");
 }

@@ -132,14 +132,14 @@ fn what_the_pool_cannot_give_is_explained() {
         it.order.count = 2;
     });
     let prefix =
-        "RESOURCE_EXHAUSTED: NodePool `general` has nothing for this order: 1 of 2 nodes could be had, and no more: ";
+        "RESOURCE_EXHAUSTED: NodePool `general` has no instance type for this order: only 1 of 2 nodes are possible: ";
     assert!(limited.starts_with(prefix) && limited.contains("limit") && !limited.contains("other"), "{limited}");
     let none = refused(|it| {
         it.cluster.get("NodePool", "general")["spec"]["limits"] = json!({"cpu": "1"});
     });
-    assert!(none.starts_with("RESOURCE_EXHAUSTED: NodePool `general` has nothing for this order: "), "{none}");
+    assert!(none.starts_with("RESOURCE_EXHAUSTED: NodePool `general` has no instance type for this order: "), "{none}");
     let large = refused(|it| drop(it.order.requests.insert("cpu".to_owned(), "64".to_owned())));
-    let prefix = "FAILED_PRECONDITION: NodePool `general` has nothing for this order: ";
+    let prefix = "FAILED_PRECONDITION: NodePool `general` has no instance type for this order: ";
     assert!(large.starts_with(prefix) && large.contains("cpu"), "{large}");
     let spot = refused(|it| it.require("karpenter.sh/capacity-type", "In", &["spot"]));
     assert!(spot.starts_with(prefix) && spot.contains("karpenter.sh/capacity-type"), "{spot}");

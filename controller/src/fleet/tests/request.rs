@@ -45,7 +45,7 @@ fn what_is_ending_is_not_there_and_its_name_is_not_free_yet() {
     fixture.cluster.get("NodeClaim", name)["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:01:00Z");
     let expected = format!(
         "UNAVAILABLE: NodeClaim `{name}` of this order is ending, and nothing was done | hint: repeat the order when it has \
-         gone, which launches it anew, or give an order with an ID of its own now"
+         gone, which launches it again, or give an order with an ID of its own now"
     );
     assert_eq!(fixture.in_words(), [expected]);
     fixture.cluster.remove("NodeClaim", name);
@@ -61,7 +61,7 @@ fn an_id_is_one_orders_and_one_users() {
     fixture.order.count = 2;
     let words = fixture.in_words();
     let expected = format!(
-        "ALREADY_EXISTS: request_id: `a-1` was another order, of which there is NodeClaim `{name}` | hint: give each order \
+        "ALREADY_EXISTS: request_id: `a-1` was used for another order, which has NodeClaim `{name}` | hint: give each order \
          an ID of its own"
     );
     assert_eq!(words, [expected]);

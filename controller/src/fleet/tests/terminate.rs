@@ -37,7 +37,7 @@ fn what_is_meant_ends_and_nothing_else() {
     assert_eq!(ended(same, "general-abc", Some("u-1")), "delete general-abc u-1: ordered");
     assert_eq!(
         ended(same, "general-abc", Some("u-0")),
-        "FAILED_PRECONDITION: NodeClaim `general-abc` is another one by now: its UID is u-1, not u-0 | hint: List shows \
+        "FAILED_PRECONDITION: NodeClaim `general-abc` was replaced: its UID is u-1, not u-0 | hint: List shows \
          those that there are"
     );
     assert_eq!(

@@ -164,7 +164,7 @@ fn next_look(
     let is_refused = tier.iter().any(|pod| pod.deleted_at.is_none() && !pod.hold.is_on(now));
     let stuck = tier.iter().filter_map(|pod| pod.deleted_at.map(|end| after(end, STUCK)));
     let holds = tier.iter().filter_map(|pod| match pod.hold {
-        crate::lifecycle::Hold::Until(end) if end > now => Some(end),
+        crate::lifecycle::DisruptionBlocker::Until(end) if end > now => Some(end),
         _ => None,
     });
     let force = deadline(seen).into_iter().flat_map(|end| {

@@ -15,7 +15,7 @@ use crate::step::{Call, Step, Write};
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Existence of the instance.
-pub(super) enum Look {
+pub(super) enum InstanceState {
     /// Unknown; this call queries it.
     Ask(Write),
     /// It does not exist or is terminated.
@@ -25,28 +25,28 @@ pub(super) enum Look {
 }
 
 /// Returns the state of the claim's instance.
-pub(super) fn is_gone(seen: &Seen<'_>) -> Look {
+pub(super) fn is_gone(seen: &Seen<'_>) -> InstanceState {
     match &seen.answers.instance {
-        Some(Ok(instance)) if instance.state == InstanceState::Terminated => return Look::Gone,
-        Some(Err(error)) if error.is_not_found() => return Look::Gone,
-        Some(_) => return Look::There,
+        Some(Ok(instance)) if instance.state == InstanceState::Terminated => return InstanceState::Gone,
+        Some(Err(error)) if error.is_not_found() => return InstanceState::Gone,
+        Some(_) => return InstanceState::There,
         None => {}
     }
     // A claim without a provider ID may still have an instance, if the controller stopped between the launch and the
     // status update.
     match (seen.provider_id(), launch::attempt(seen)) {
-        (Some(id), _) => Look::Ask(Write::Cloud(Call::Get(id.to_owned()))),
-        (None, Some(_)) => Look::Ask(Write::Cloud(Call::Find(seen.uid()))),
-        (None, None) => Look::Gone,
+        (Some(id), _) => InstanceState::Ask(Write::Cloud(Call::Get(id.to_owned()))),
+        (None, Some(_)) => InstanceState::Ask(Write::Cloud(Call::Find(seen.uid()))),
+        (None, None) => InstanceState::Gone,
     }
 }
 
 /// Terminates the instance; returns `afterwards` when it is gone.
 pub(super) fn end(seen: &Seen<'_>, now: Timestamp, afterwards: Vec<Write>) -> Step {
     match is_gone(seen) {
-        Look::Ask(question) => return Step::act([question]),
-        Look::Gone => return Step::act(afterwards),
-        Look::There => {}
+        InstanceState::Ask(question) => return Step::act([question]),
+        InstanceState::Gone => return Step::act(afterwards),
+        InstanceState::There => {}
     }
     let again = after(now, LOOK);
     let instance = match &seen.answers.instance {

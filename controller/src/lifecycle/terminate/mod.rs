@@ -91,7 +91,7 @@ fn set_deadline(seen: &Seen<'_>) -> Option<Step> {
     let deleted_at = seen.claim.metadata.deletion_timestamp.as_ref()?.0;
     let end = after(deleted_at, grace.0);
     let change = MetaChange::default().annotation(annotations::NODECLAIM_TERMINATION_TIMESTAMP, end.to_string());
-    let message = format!("whatever is left on the node at {end} is ended then");
+    let message = format!("pods that are left on the node at {end} are terminated then");
     Some(Step::act([
         seen.event(EventType::Warning, events::TERMINATION_GRACE_PERIOD_EXPIRING, message),
         Write::ClaimMeta { name: seen.name(), change },
@@ -115,9 +115,9 @@ fn take_away(seen: &Seen<'_>, node: &Node, now: Timestamp) -> Step {
     // A Node that is not ready may have lost its instance: then there is nothing to drain.
     if !is_ready(node) {
         match instance::is_gone(seen) {
-            instance::Look::Ask(question) => return Step::act([question]),
-            instance::Look::Gone => return Step::act([finalizer]),
-            instance::Look::There => {}
+            instance::InstanceState::Ask(question) => return Step::act([question]),
+            instance::InstanceState::Gone => return Step::act([finalizer]),
+            instance::InstanceState::There => {}
         }
     }
     let change = keep_away(node).against(node);

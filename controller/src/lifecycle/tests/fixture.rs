@@ -14,8 +14,8 @@ use muster_cloud::{Alternative, CapacityType, Instance, InstanceState, LaunchTok
 use crate::lifecycle::conditions::{Status, at as judged, set};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{
-    Answers, Attachment, Call, Class, Hold, Listing, MetaChange, Readiness, Resident, Seen, Step, Subject, Write,
-    decide,
+    Answers, Attachment, Call, Class, DisruptionBlocker, Listing, MetaChange, Readiness, Resident, Seen, Step, Subject,
+    Write, decide,
 };
 
 pub(crate) const ID: &str = "aws:///eu-west-1a/i-1";
@@ -81,7 +81,7 @@ pub(crate) fn resident(name: &str) -> Resident {
         is_mirror: false,
         is_terminal: false,
         tolerates_disruption: false,
-        hold: Hold::None,
+        hold: DisruptionBlocker::None,
         deleted_at: None,
         grace: Duration::from_secs(30),
         volumes: Vec::new(),

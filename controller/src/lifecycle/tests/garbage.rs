@@ -11,13 +11,13 @@ use crate::lifecycle::breaker;
 use crate::lifecycle::garbage::{GarbageInput, collect};
 
 fn collected(fixture: &Fixture, instances: &[Instance], second: i64) -> Vec<String> {
-    let yard = GarbageInput {
+    let input = GarbageInput {
         listed_at: at(second),
         instances,
         claims: vec![&fixture.claim],
         nodes: fixture.nodes.iter().collect(),
     };
-    let step = collect(&yard, at(second));
+    let step = collect(&input, at(second));
     assert_eq!(step.again, Some(at(second + 120)));
     in_words(&crate::lifecycle::Step { again: None, ..step })
 }
@@ -81,7 +81,7 @@ fn the_condition_of_a_class_follows_its_failures() {
     assert_eq!(
         judged(&fixture),
         [
-            "event LaunchesResumed about default: launches are resumed: a reset was asked for",
+            "event LaunchesResumed about default: launches are resumed: a reset was requested",
             "class: -muster.dev/launch-failures -muster.dev/reset-breaker"
         ]
     );

@@ -75,7 +75,7 @@ fn what_keeps_a_launch_back() {
             |it| it.class.readiness = Readiness::NotReady("SubnetsReady=False".to_owned()),
             0,
             &[
-                "event NodeClassNotReady about x: NodeClaim `x` is given up: SubnetsReady=False",
+                "event NodeClassNotReady about x: NodeClaim `x` failed: SubnetsReady=False",
                 "delete claim x: nodeclass_not_ready",
             ],
         ),
@@ -83,7 +83,7 @@ fn what_keeps_a_launch_back() {
             "A class that has not been judged since it was changed is waited for.",
             |it| it.class.readiness = Readiness::Unknown,
             0,
-            &["status: Launched=Unknown NodeClassReadinessUnknown: NodeClass `default` has not been judged yet"],
+            &["status: Launched=Unknown NodeClassReadinessUnknown: NodeClass `default` has not been validated yet"],
         ),
         (
             "User data that cannot make a node is not tried out.",
@@ -170,10 +170,10 @@ fn what_came_of_it() {
             |it| fails(it, LaunchError::outcome(refused())),
             0,
             &[
-                "event LaunchFailed about x: none of the 1 offerings that were tried could be had: \
+                "event LaunchFailed about x: none of the 1 offerings tried is available: \
                  a/eu-west-1a/spot: no capacity",
                 "claim x: muster.dev/launch-attempt=2",
-                "status: Launched=Unknown InsufficientCapacity: none of the 1 offerings that were tried could be had: \
+                "status: Launched=Unknown InsufficientCapacity: none of the 1 offerings tried is available: \
                  a/eu-west-1a/spot: no capacity",
             ],
         ),
@@ -186,7 +186,7 @@ fn what_came_of_it() {
             },
             0,
             &[
-                "event InsufficientCapacityError about x: NodeClaim `x` is given up: a: no capacity",
+                "event InsufficientCapacityError about x: NodeClaim `x` failed: a: no capacity",
                 "delete claim x: insufficient_capacity",
             ],
         ),

@@ -158,7 +158,7 @@ fn initialization() {
             },
             70,
             &["status: Initialized=Unknown StartupTaintsExist: StartupTaint \
-               `ebs.csi.aws.com/agent-not-ready:NoExecute` still exists; it is taken off by the driver of EBS volumes, \
+               `ebs.csi.aws.com/agent-not-ready:NoExecute` still exists; it is removed by the driver of EBS volumes, \
                Launched=True, Registered=True"],
         ),
         (
@@ -171,7 +171,7 @@ fn initialization() {
             },
             70,
             &["status: Initialized=Unknown StartupTaintsExist: StartupTaint `example.com/x:NoSchedule` still exists; \
-               whoever asked for it has to take it off, Launched=True, Registered=True"],
+               its owner has to remove it, Launched=True, Registered=True"],
         ),
         (
             "So are the taints of a node that is starting.",
@@ -183,7 +183,7 @@ fn initialization() {
             },
             70,
             &["status: Initialized=Unknown KnownEphemeralTaintsExist: KnownEphemeralTaint \
-               `node.cloudprovider.kubernetes.io/uninitialized:NoSchedule` still exists; it is taken off by the cloud \
+               `node.cloudprovider.kubernetes.io/uninitialized:NoSchedule` still exists; it is removed by the cloud \
                controller, Launched=True, Registered=True"],
         ),
         (

@@ -7,7 +7,7 @@ use muster_cloud::{CloudError, InstanceState};
 use super::check;
 use super::fixture::{Fixture, ID, at, instance, resident};
 use crate::lifecycle::conditions::Status;
-use crate::lifecycle::{Attachment, Eviction, Hold, Resident};
+use crate::lifecycle::{Attachment, DisruptionBlocker, Eviction, Resident};
 
 /// Two tiers of pods, each with a daemon.
 fn pods(it: &mut Fixture) {
@@ -176,7 +176,7 @@ fn pods_leave() {
             "A pod that keeps its node is not evicted, and is named; it is looked at again when its time is over.",
             |it| {
                 pods(it);
-                it.residents[0].hold = Hold::Until(at(2000));
+                it.residents[0].hold = DisruptionBlocker::Until(at(2000));
             },
             1500,
             &[
@@ -195,7 +195,7 @@ fn the_grace_period() {
     fn limited(it: &mut Fixture) {
         pods(it);
         it.residents.truncate(1);
-        it.residents[0].hold = Hold::Forever;
+        it.residents[0].hold = DisruptionBlocker::Forever;
         it.judge(
             nodeclaim::DRAINED,
             Status::Unknown,

@@ -34,7 +34,7 @@ fn an_agent_that_is_expected_is_waited_for() {
             100,
             &[
                 "status: AgentReady=Unknown Devices: nvidia.com/gpu: no device plugin, Initialized=Unknown AgentNotReady: \
-               the node's agent says Devices: nvidia.com/gpu: no device plugin, Launched=True, Registered=True",
+               the node's agent reports Devices: nvidia.com/gpu: no device plugin, Launched=True, Registered=True",
             ],
         ),
         (
@@ -105,13 +105,13 @@ fn a_fatal_verdict_ends_the_claim() {
             },
             15,
             &[
-                r#"class: muster.dev/launch-failures={"hash":"1","reason":"KA07","message":"the node's agent says KA07: required taint karpenter.sh/unregistered:NoExecute is not in effect","claims":["uid-x"],"at":"1970-01-01T00:00:15Z","trials":0}"#,
-                "event NodeVerdict about x: the node's agent says KA07: required taint karpenter.sh/unregistered:NoExecute \
+                r#"class: muster.dev/launch-failures={"hash":"1","reason":"KA07","message":"the node's agent reports KA07: required taint karpenter.sh/unregistered:NoExecute is not in effect","claims":["uid-x"],"at":"1970-01-01T00:00:15Z","trials":0}"#,
+                "event NodeVerdict about x: the node's agent reports KA07: required taint karpenter.sh/unregistered:NoExecute \
                is not in effect",
-                "event NodeVerdict about default: NodeClaim `x` is given up: the node's agent says KA07: required taint \
+                "event NodeVerdict about default: NodeClaim `x` failed: the node's agent reports KA07: required taint \
                karpenter.sh/unregistered:NoExecute is not in effect",
                 "status: Launched=True, NodeVerdict=False KA07: required taint karpenter.sh/unregistered:NoExecute is not \
-               in effect, Registered=False KA07: the node's agent says KA07: required taint \
+               in effect, Registered=False KA07: the node's agent reports KA07: required taint \
                karpenter.sh/unregistered:NoExecute is not in effect",
                 "delete claim x: node_verdict",
             ],
@@ -128,7 +128,7 @@ fn a_fatal_verdict_ends_the_claim() {
             },
             20,
             &[
-                "event NodeVerdict about x: the node's agent says KA07: required taint karpenter.sh/unregistered:NoExecute \
+                "event NodeVerdict about x: the node's agent reports KA07: required taint karpenter.sh/unregistered:NoExecute \
                is not in effect",
                 "delete claim x: node_verdict",
             ],
@@ -141,9 +141,9 @@ fn a_fatal_verdict_ends_the_claim() {
             },
             70,
             &[
-                r#"class: muster.dev/launch-failures={"hash":"1","reason":"GP16","message":"the node's agent says GP16: no device plugin registers","claims":["uid-x"],"at":"1970-01-01T00:01:10Z","trials":0}"#,
-                "event NodeVerdict about x: the node's agent says GP16: no device plugin registers",
-                "status: Initialized=False GP16: the node's agent says GP16: no device plugin registers, Launched=True, \
+                r#"class: muster.dev/launch-failures={"hash":"1","reason":"GP16","message":"the node's agent reports GP16: no device plugin registers","claims":["uid-x"],"at":"1970-01-01T00:01:10Z","trials":0}"#,
+                "event NodeVerdict about x: the node's agent reports GP16: no device plugin registers",
+                "status: Initialized=False GP16: the node's agent reports GP16: no device plugin registers, Launched=True, \
                NodeVerdict=False GP16: no device plugin registers, Registered=True",
                 "delete claim x: node_verdict",
             ],
@@ -161,12 +161,12 @@ fn a_fatal_verdict_ends_the_claim() {
             },
             70,
             &[
-                "event NodeVerdict about x: the node's agent says GP16: no device plugin registers",
-                "event NodeVerdict about a: NodeClaim `x`, on whose node it was to run, is given up: the node's agent says \
+                "event NodeVerdict about x: the node's agent reports GP16: no device plugin registers",
+                "event NodeVerdict about a: NodeClaim `x`, on whose node it was to run, failed: the node's agent reports \
                GP16: no device plugin registers",
-                "event NodeVerdict about b: NodeClaim `x`, on whose node it was to run, is given up: the node's agent says \
+                "event NodeVerdict about b: NodeClaim `x`, on whose node it was to run, failed: the node's agent reports \
                GP16: no device plugin registers",
-                "event NodeVerdict about c: NodeClaim `x`, on whose node it was to run, is given up: the node's agent says \
+                "event NodeVerdict about c: NodeClaim `x`, on whose node it was to run, failed: the node's agent reports \
                GP16: no device plugin registers",
                 "delete claim x: node_verdict",
             ],
@@ -198,7 +198,7 @@ fn a_fatal_verdict_ends_the_claim() {
                 it.judge(AGENT_READY, Status::True, "Initialized", "", 100);
             },
             7200,
-            &["status: AgentReady=Unknown AgentSilent: the node's agent has not been heard of since \
+            &["status: AgentReady=Unknown AgentSilent: the node's agent has not reported since \
                1970-01-01T01:00:00Z, Initialized=True, Launched=True, Registered=True"],
         ),
         (

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use crate::lifecycle::pause::Pause;
 use crate::manifest::read_text;
 use crate::provision::{
-    Claimed, Hold, Outcome, PendingPod, PlacementView, Plan, RecordedBindings, Round, Settings, Stop, provision,
+    ClaimAndNode, NodeHold, Outcome, PendingPod, PlacementView, Plan, RecordedBindings, Round, Settings, Stop,
+    provision,
 };
 use crate::snapshot::{self, assemble};
 use crate::step::{Step, Write};
@@ -44,7 +45,7 @@ struct View {
     claims: Vec<NodeClaim>,
     nodes: Vec<Node>,
     pending_pods: BTreeMap<Arc<str>, Arc<PendingPod>>,
-    homes: RecordedBindings,
+    bindings: RecordedBindings,
     snapshot: snapshot::Snapshot,
 }
 
@@ -114,7 +115,7 @@ impl Cluster {
         all.map(|(_, object)| serde_json::from_value(object.clone()).unwrap()).collect()
     }
 
-    fn view(&self) -> View {
+    fn owned(&self) -> View {
         let text: Vec<String> = self.objects.values().map(Value::to_string).collect();
         let manifests = read_text("cluster", &text.join("\n---\n")).unwrap();
         let snapshot = assemble(&manifests, &snapshot::Settings::default(), &|_| catalogue()).unwrap();
@@ -135,22 +136,27 @@ impl Cluster {
         });
         let pending_pods = pending_pods.map(|one| (one.path().into(), Arc::new(one))).collect();
         let bound = pods.iter().map(PendingPod::of).filter(|one| !one.is_unbound());
-        let homes = bound.filter_map(|one| Some((one.path().into(), (one.pod.uid.clone(), one.node?)))).collect();
-        View { homes, pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), pending_pods, snapshot, nodes }
+        let bindings = bound.filter_map(|one| Some((one.path().into(), (one.pod.uid.clone(), one.node?)))).collect();
+        View { bindings, pools: self.typed("NodePool"), claims: self.typed("NodeClaim"), pending_pods, snapshot, nodes }
     }
 
     fn look<T>(&self, then: impl FnOnce(&View, &PlacementView<'_>) -> T) -> T {
-        let view = self.view();
+        let owned = self.owned();
         let node_of = |claim: &NodeClaim| {
             let id = claim.status.as_ref()?.provider_id.as_deref()?;
-            view.nodes.iter().find(|node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id))
+            owned.nodes.iter().find(|node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id))
         };
-        let claims: Vec<Claimed<'_>> =
-            view.claims.iter().map(|claim| Claimed { claim, node: node_of(claim) }).collect();
-        let nodes: BTreeSet<&str> = view.nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
+        let claims: Vec<ClaimAndNode<'_>> =
+            owned.claims.iter().map(|claim| ClaimAndNode { claim, node: node_of(claim) }).collect();
+        let nodes: BTreeSet<&str> = owned.nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
         then(
-            &view,
-            &PlacementView { claims: &claims, pending_pods: &view.pending_pods, nodes: &nodes, homes: &view.homes },
+            &owned,
+            &PlacementView {
+                claims: &claims,
+                pending_pods: &owned.pending_pods,
+                nodes: &nodes,
+                bindings: &owned.bindings,
+            },
         )
     }
 
@@ -161,11 +167,11 @@ impl Cluster {
 
     /// What a round looks at.
     pub(crate) fn with_round<T>(&self, decide: impl FnOnce(&Round<'_>) -> T) -> T {
-        self.look(|view, scene| {
-            let pools = view.pools.iter().map(|pool| (pool.metadata.name.as_deref().unwrap(), pool)).collect();
+        self.look(|owned, view| {
+            let pools = owned.pools.iter().map(|pool| (pool.metadata.name.as_deref().unwrap(), pool)).collect();
             let round = Round {
-                problem: &view.snapshot.problem,
-                scene: *scene,
+                problem: &owned.snapshot.problem,
+                view: *view,
                 pools: &pools,
                 pause: self.pause,
                 stops: &self.stops,
@@ -186,15 +192,15 @@ impl Cluster {
     /// Pods are told of their nodes.
     pub(crate) fn nominate(&mut self, now: i64) -> Vec<String> {
         let mut plan = self.plan.clone();
-        let step = self.look(|_, scene| plan.nominate(scene, at(now)));
+        let step = self.look(|_, view| plan.nominate(view, at(now)));
         self.plan = plan;
         self.carry_out(&step, now)
     }
 
-    pub(crate) fn hold(&self, claim: &str, now: i64) -> Option<Hold> {
-        self.look(|_, scene| {
-            let claimed = scene.claims.iter().find(|one| one.name() == claim).unwrap();
-            self.plan.hold(claimed, scene, &self.plan.late(scene), at(now))
+    pub(crate) fn hold(&self, claim: &str, now: i64) -> Option<NodeHold> {
+        self.look(|_, view| {
+            let claimed = view.claims.iter().find(|one| one.name() == claim).unwrap();
+            self.plan.hold(claimed, view, &self.plan.late(view), at(now))
         })
     }
 

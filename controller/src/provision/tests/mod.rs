@@ -1,10 +1,10 @@
 //! What becomes of pods that wait, round by round.
 
 mod claims;
+mod equivalent_pods;
 pub(crate) mod fixture;
-mod kin;
+mod gang;
 mod places;
 mod property;
 mod rounds;
-mod together;
 mod turns;

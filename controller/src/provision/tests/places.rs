@@ -95,7 +95,7 @@ fn pods_are_told_before_the_node_takes_any() {
     cluster.launch(&claim, "1900m");
     cluster.join(&claim, 20);
     let hold = cluster.hold(&claim, 20).unwrap();
-    assert_eq!(hold.why, format!("some of its pods have not been told yet that Node `{node}` is theirs"));
+    assert_eq!(hold.why, format!("some of its pods are not nominated to Node `{node}` yet"));
     assert_eq!(cluster.nominate(20), [format!("nominate a {node}"), format!("nominate b {node}")]);
     assert_eq!(cluster.hold(&claim, 20), None);
     assert_eq!(cluster.nominate(21), [""; 0]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_api::labels;
 
 use super::fixture::Cluster;
-use super::together::replica;
+use super::gang::replica;
 
 /// The zone of each pod, in the order in which they arrived.
 fn zones(cluster: &Cluster) -> Vec<String> {

@@ -73,7 +73,7 @@ impl Candidate {
         }
         gate.close();
         if timeout(RELEASE, self.give_up()).await.is_err() {
-            tracing::warn!("the lease was not given up in time: others take it when it runs out");
+            tracing::warn!("the lease was not released in time: another replica takes it when it expires");
         }
     }
 
@@ -87,7 +87,7 @@ impl Candidate {
                     tracing::warn!(lease = %self.name, identity = %self.identity, "not leading any more");
                 }
                 Ok(None) => {}
-                Err(error) => tracing::warn!(lease = %self.name, %error, "the lease cannot be looked at"),
+                Err(error) => tracing::warn!(lease = %self.name, %error, "the lease cannot be read"),
             }
             sleep(LOOK).await;
         }
@@ -154,14 +154,14 @@ impl Candidate {
         }
         while self.is_holder() {
             match self.release().await {
-                Ok(true) => return tracing::info!(lease = %self.name, "the lease was given up"),
+                Ok(true) => return tracing::info!(lease = %self.name, "the lease was released"),
                 // Another client has written it, perhaps only its metadata: retry with the new version.
                 Ok(false) => match self.leases.get_opt(&self.name).await {
                     Ok(Some(lease)) => _ = self.note(lease),
                     Ok(None) => return,
-                    Err(error) => return tracing::warn!(lease = %self.name, %error, "the lease was not given up"),
+                    Err(error) => return tracing::warn!(lease = %self.name, %error, "the lease was not released"),
                 },
-                Err(error) => return tracing::warn!(lease = %self.name, %error, "the lease was not given up"),
+                Err(error) => return tracing::warn!(lease = %self.name, %error, "the lease was not released"),
             }
         }
     }

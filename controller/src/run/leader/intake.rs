@@ -11,7 +11,7 @@ use muster_cloud::after;
 use super::{Item, Leader};
 use crate::pools;
 use crate::run::provider::Provider;
-use crate::run::{disruption, look, now};
+use crate::run::{disruption, now, reconcile};
 use crate::state::{Changed, Cluster, Kind};
 
 /// Delay before nominations, so that several nodes and pods are handled together. It grows by the same amount for every
@@ -25,7 +25,7 @@ impl<P: Provider> Leader<P> {
     /// Schedules a reconciliation of every object, since a new leader does not know what changed before.
     pub(super) fn look_at_everything(&mut self) {
         let now = now();
-        let cluster = self.context.picture.glance();
+        let cluster = self.context.cluster_cache.read();
         for claim in cluster.claims() {
             let name = claim.metadata.name.clone().unwrap_or_default();
             for item in disruption::concern(&cluster, &name) {
@@ -56,13 +56,13 @@ impl<P: Provider> Leader<P> {
         } else {
             self.pass_schedule.stir();
         }
-        let cluster = self.context.picture.glance();
+        let cluster = self.context.cluster_cache.read();
         let of_daemons = [Kind::DaemonSet, Kind::LimitRange, Kind::RuntimeClass];
         if changed.has_new_policy || of_daemons.iter().any(|kind| changed.kinds.contains(*kind)) {
-            self.context.memory().plan.forget_fruitless();
+            self.context.leader_state().plan.forget_fruitless();
         }
         for claim in changed.claims.iter().filter_map(|name| cluster.claim(name)) {
-            self.context.memory().plan.observe(claim, now);
+            self.context.leader_state().plan.observe(claim, now);
         }
         let is_of_class = Kind::named(P::CLASS).is_some_and(|kind| changed.kinds.contains(kind));
         for (item, moment) in of_pools_and_classes(changed, &cluster, P::CLASS, now) {
@@ -82,8 +82,8 @@ impl<P: Provider> Leader<P> {
         for item in changed.claims.iter().flat_map(|claim| disruption::concern(&cluster, claim)) {
             self.commands.want(item, now);
         }
-        self.context.memory().left.extend(changed.left.iter().cloned());
-        look::remember_moves(&self.context, &cluster, &changed.moved, now);
+        self.context.leader_state().left.extend(changed.left.iter().cloned());
+        reconcile::remember_moves(&self.context, &cluster, &changed.moved, now);
         for path in &changed.waiting {
             if let Some(pod) = cluster.pod(path) {
                 // A pod newly marked unschedulable opens the window again; a pod newly nominated does not.
@@ -117,13 +117,13 @@ impl<P: Provider> Leader<P> {
         }
         // A pod was bound elsewhere than planned, so its place can go to a pod that is about to be tried; or a pod has
         // lost its nomination, and its room is not reserved.
-        if changed.has_strayed || changed.has_forgotten && self.context.memory().plan.has_any_place() {
+        if changed.has_strayed || changed.has_forgotten && self.context.leader_state().plan.has_any_place() {
             self.nominate_at = Some(now);
         }
         let concerns_nodes = [Kind::Node, Kind::NodeClaim].iter().any(|kind| changed.kinds.contains(*kind));
         if concerns_nodes || !changed.waiting.is_empty() {
             // Do not delay nominations while nodes are held for them.
-            let is_held = self.context.memory().gates.is_any_held();
+            let is_held = self.context.leader_state().gates.is_any_held();
             let soon = after(now, if is_of_pods && !is_held { CROWD } else { gather(cluster.count_unbound()) });
             self.nominate_at = Some(self.nominate_at.map_or(soon, |moment| moment.min(soon)));
         }
@@ -132,22 +132,22 @@ impl<P: Provider> Leader<P> {
     /// Returns true if a pod among the changes occupies room planned for other pods. Those are about to be tried, and
     /// are refused unless the new decision moves some of them first.
     fn is_any_crowded(&self, changed: &Changed, cluster: &Cluster) -> bool {
-        let memory = self.context.memory();
-        let claims = changed.claims.iter().filter(|name| memory.plan.has_places(name));
+        let leader_state = self.context.leader_state();
+        let claims = changed.claims.iter().filter(|name| leader_state.plan.has_places(name));
         let mut claims = claims.filter_map(|name| cluster.claim(name).map(|claim| (name, claim)));
-        claims.any(|(name, claim)| cluster.is_crowded(claim, memory.plan.placed_on(name)))
+        claims.any(|(name, claim)| cluster.is_crowded(claim, leader_state.plan.placed_on(name)))
     }
 
     /// Reconciles the claims of classes that have become ready, which their status may not show, and provisions for
     /// pods that waited for the class.
     pub(super) fn look_at_claims_of_ready_classes(&mut self) {
-        let ready = std::mem::take(&mut self.context.memory().ready_classes);
+        let ready = std::mem::take(&mut self.context.leader_state().ready_classes);
         if ready.is_empty() {
             return;
         }
         let now = now();
         let context = Arc::clone(&self.context);
-        let cluster = context.picture.glance();
+        let cluster = context.cluster_cache.read();
         for class in cluster.classes().filter(|class| class.reference.kind == P::CLASS) {
             if ready.contains(&class.reference.name) {
                 for claim in cluster.claims_of_class(&class.reference) {
@@ -162,7 +162,7 @@ impl<P: Provider> Leader<P> {
 
     /// Forgets pods that have been bound or deleted.
     pub(super) fn forget_gone(&mut self) {
-        let cluster = self.context.picture.glance();
+        let cluster = self.context.cluster_cache.read();
         let there: BTreeSet<&str> = cluster.unbound().map(|pod| &*pod.uid).collect();
         self.waiting.retain(|word| word.split_once(' ').is_some_and(|(uid, _)| there.contains(uid)));
     }

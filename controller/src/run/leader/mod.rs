@@ -1,13 +1,13 @@
 //! The leader's event loop: one task that receives changes and starts reconciliations.
 //!
 //! ```text
-//!   Picture::changed ──┬─► WorkQueue: claims, classes ──► reconciliations, concurrent, one for each object
-//!                      ├─► Window ── due ──► round: decide (on a thread of its own), create      one at a time
-//!   Orders ────────────┼─► one in turn with that: decide, write, answer
-//!                      ├─► new Node, nomination written ──► nominate                             concurrent
-//!                      ├─► PassSchedule ── due ──► deliberate (likewise), open                   one at a time
-//!                      └─► commands: candidates and replacements ──► reconciliations, one for each command
-//!   every two minutes ───► tidy
+//!   ClusterCache::changed ─┬─► WorkQueue: claims, classes ──► reconciliations, concurrent, one for each object
+//!                          ├─► Window ── due ──► round: decide (on a thread of its own), create      one at a time
+//!   Orders ────────────────┼─► one in turn with that: decide, write, answer
+//!                          ├─► new Node, nomination written ──► nominate                             concurrent
+//!                          ├─► PassSchedule ── due ──► plan_disruption (likewise), open              one at a time
+//!                          └─► commands: candidates and replacements ──► reconciliations, one for each command
+//!   every two minutes ───────► tidy
 //! ```
 //!
 //! A slow launch is one long reconciliation and does not block others. Dropping the future aborts all tasks. `intake`
@@ -31,9 +31,9 @@ use super::context::LeaderContext;
 use super::orders::{self, Ordered};
 use super::provider::Provider;
 use super::work_queue::{Verdict, WorkQueue};
-use super::{disruption, garbage, look, now, round};
-use crate::disruption::{DisruptionPlanner, Opening, PassSchedule};
-use crate::edge::Held;
+use super::{disruption, garbage, now, reconcile, round};
+use crate::disruption::{CommandStart, DisruptionPlanner, PassSchedule};
+use crate::edge::ObservedVersions;
 use crate::lifecycle::Answers;
 use crate::provision::{LaunchHold, Window};
 use crate::step::Step;
@@ -56,11 +56,11 @@ enum Item {
 
 /// Result of a task.
 enum Done {
-    Looked(Item, Verdict),
+    Reconciled(Item, Verdict),
     /// A reconciliation of a disruption command or stale taint.
     Advanced(disruption::Item, Verdict),
     /// A decision about disruption.
-    Deliberated(Box<disruption::Deliberated>),
+    PlannedDisruption(Box<disruption::PlannedDisruption>),
     /// The commands have been begun.
     Opened,
     /// A round has ended: events to publish, and the time of the next round if nothing changes.
@@ -70,7 +70,7 @@ enum Done {
     /// Nominations to write.
     Nominated(Step),
     /// Events or nominations have been written.
-    Told(Audience),
+    EventsWritten(Audience),
     Tidied(Vec<String>, Timestamp),
 }
 
@@ -93,7 +93,7 @@ struct Leader<P> {
     planner: DisruptionPlanner,
     /// NodePools whose launches were held after the last round.
     holds: BTreeMap<String, LaunchHold>,
-    is_deliberating: bool,
+    is_planning_disruption: bool,
     /// True while commands are being begun. They are not reconciled until that is done, because an incomplete command
     /// would be repaired.
     is_opening: bool,
@@ -121,10 +121,10 @@ pub(super) async fn lead<P: Provider>(
     context: Arc<LeaderContext<P>>,
     orders: &mut mpsc::Receiver<Ordered>,
 ) -> JoinError {
-    context.picture.synced().await;
+    context.cluster_cache.synced().await;
     // Everything is reconciled anyway; pod events before this time are not recorded.
-    drop(context.picture.take_changed());
-    look::learn_from_all(&context);
+    drop(context.cluster_cache.take_changed());
+    reconcile::learn_from_all(&context);
     let (begun, timing) = (now(), context.settings.timing);
     let mut leader = Leader {
         context,
@@ -133,7 +133,7 @@ pub(super) async fn lead<P: Provider>(
         pass_schedule: PassSchedule::from(after(begun, timing.every)),
         planner: DisruptionPlanner::at(timing),
         holds: BTreeMap::new(),
-        is_deliberating: false,
+        is_planning_disruption: false,
         is_opening: false,
         work_queue: WorkQueue::default(),
         window: Window::default(),
@@ -161,14 +161,14 @@ pub(super) async fn lead<P: Provider>(
 
 impl<P: Provider> Leader<P> {
     async fn run(&mut self, orders: &mut mpsc::Receiver<Ordered>) -> JoinError {
-        let picture = self.context.picture.clone();
+        let cluster_cache = self.context.cluster_cache.clone();
         loop {
             self.hand_out();
             let wait = self
                 .next_moment()
                 .map_or(IDLE, |moment| Duration::try_from(moment.duration_since(now())).unwrap_or_default().min(IDLE));
             tokio::select! {
-                changed = picture.changed() => self.take_in(&changed),
+                changed = cluster_cache.changed() => self.take_in(&changed),
                 Some(done) = self.tasks.join_next() => match done {
                     Ok(done) => self.conclude(done),
                     Err(broken) => return broken,
@@ -182,7 +182,7 @@ impl<P: Provider> Leader<P> {
     fn conclude(&mut self, done: Done) {
         let now = now();
         match done {
-            Done::Looked(item, verdict) => {
+            Done::Reconciled(item, verdict) => {
                 self.open = self.open.saturating_sub(1);
                 self.work_queue.close(&item, verdict, now);
                 self.look_at_claims_of_ready_classes();
@@ -191,20 +191,20 @@ impl<P: Provider> Leader<P> {
                 self.open = self.open.saturating_sub(1);
                 self.commands.close(&item, verdict, now);
             }
-            Done::Deliberated(decided) => {
-                let disruption::Deliberated { planner, openings, again, moments } = *decided;
-                self.is_deliberating = false;
+            Done::PlannedDisruption(decided) => {
+                let disruption::PlannedDisruption { planner, command_starts, again, moments } = *decided;
+                self.is_planning_disruption = false;
                 self.planner = planner;
                 let is_open = self.planner.is_open();
                 self.pass_schedule.answer(again, is_open, moments, now);
                 self.note_rests(now);
-                self.begin(openings);
+                self.begin(command_starts);
             }
             Done::Opened => self.is_opening = false,
             Done::Decided(step) => {
                 self.is_planning = false;
                 // The room of a pod may be given to another pod, which causes no change.
-                let waits = self.context.picture.glance().count_unbound() > 0;
+                let waits = self.context.cluster_cache.read().count_unbound() > 0;
                 self.note_holds(now);
                 self.decide_at = [step.again, waits.then(|| after(now, AGAIN))].into_iter().flatten().min();
                 self.nominate_at = Some(now);
@@ -218,8 +218,8 @@ impl<P: Provider> Leader<P> {
                 self.is_telling |= !step.writes.is_empty();
                 self.tell(step, Audience::Pods);
             }
-            Done::Told(Audience::People) => {}
-            Done::Told(Audience::Pods) => {
+            Done::EventsWritten(Audience::People) => {}
+            Done::EventsWritten(Audience::Pods) => {
                 self.is_telling = false;
                 self.nominate_at = Some(now);
             }
@@ -235,8 +235,8 @@ impl<P: Provider> Leader<P> {
     /// Has NodePools say whose consolidation rests, or rests no more.
     fn note_rests(&mut self, now: Timestamp) {
         let rests = self.planner.delivered().filter_map(|one| Some((one.pool.to_string(), one.rest?))).collect();
-        let before = std::mem::replace(&mut self.context.memory().rests, rests);
-        for (pool, rest) in &self.context.memory().rests {
+        let before = std::mem::replace(&mut self.context.leader_state().rests, rests);
+        for (pool, rest) in &self.context.leader_state().rests {
             if before.get(pool) != Some(rest) {
                 self.work_queue.want(Item::Pool(pool.clone()), now);
             }
@@ -245,7 +245,7 @@ impl<P: Provider> Leader<P> {
 
     /// Has NodePools say that their launches are held, or are held no more.
     fn note_holds(&mut self, now: Timestamp) {
-        let holds = self.context.memory().plan.holds().clone();
+        let holds = self.context.leader_state().plan.holds().clone();
         let before = std::mem::replace(&mut self.holds, holds);
         let is_news = |pool: &&String| before.get(*pool) != self.holds.get(*pool);
         let changed: BTreeSet<&String> = before.keys().chain(self.holds.keys()).filter(is_news).collect();
@@ -255,14 +255,14 @@ impl<P: Provider> Leader<P> {
     }
 
     /// Begins the decided commands.
-    fn begin(&mut self, openings: Vec<Opening>) {
-        if openings.is_empty() {
+    fn begin(&mut self, command_starts: Vec<CommandStart>) {
+        if command_starts.is_empty() {
             return;
         }
         self.is_opening = true;
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            disruption::open(context, openings).await;
+            disruption::open(context, command_starts).await;
             Done::Opened
         });
     }
@@ -275,15 +275,15 @@ impl<P: Provider> Leader<P> {
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
             // The next decision retries failures.
-            let _ = context.edge.carry_out(&step, &mut Held::default(), &mut Answers::default()).await;
-            Done::Told(audience)
+            let _ = context.edge.carry_out(&step, &mut ObservedVersions::default(), &mut Answers::default()).await;
+            Done::EventsWritten(audience)
         });
     }
 
     /// Schedules the claims whose Nodes have been released, each at the time at which its node opens.
     fn open_gates(&mut self) {
         let context = Arc::clone(&self.context);
-        for (claim, moment) in context.memory().gates.openings() {
+        for (claim, moment) in context.leader_state().gates.openings() {
             self.work_queue.want(Item::Claim(claim.clone()), moment);
         }
     }
@@ -296,7 +296,7 @@ impl<P: Provider> Leader<P> {
             self.window.due(&self.context.settings.window).filter(|_| !self.is_planning),
             self.decide_at.filter(|_| !self.is_planning),
             self.nominate_at.filter(|_| !self.is_nominating),
-            self.can_deliberate().then(|| self.pass_schedule.next()),
+            self.can_plan_disruption().then(|| self.pass_schedule.next()),
             self.tidy_at,
         ]
         .into_iter()
@@ -306,8 +306,8 @@ impl<P: Provider> Leader<P> {
 
     /// Returns true if disruption may be decided now: pending pods take precedence, and decided commands are begun
     /// before the next decision. `turns` selects among the waiting decisions.
-    const fn can_deliberate(&self) -> bool {
-        !self.is_deliberating && !self.is_opening && !self.is_planning
+    const fn can_plan_disruption(&self) -> bool {
+        !self.is_planning_disruption && !self.is_opening && !self.is_planning
     }
 
     /// Starts all tasks that are due.
@@ -319,11 +319,11 @@ impl<P: Provider> Leader<P> {
             let context = Arc::clone(&self.context);
             self.tasks.spawn(async move {
                 let verdict = match &item {
-                    Item::Claim(name) => look::claim(&context, name).await,
-                    Item::Pool(name) => look::pool(&context, name).await,
-                    Item::Class(name) => look::class(&context, name).await,
+                    Item::Claim(name) => reconcile::claim(&context, name).await,
+                    Item::Pool(name) => reconcile::pool(&context, name).await,
+                    Item::Class(name) => reconcile::class(&context, name).await,
                 };
-                Done::Looked(item, verdict)
+                Done::Reconciled(item, verdict)
             });
         }
         while self.open < AT_ONCE && !self.is_opening {
@@ -331,7 +331,7 @@ impl<P: Provider> Leader<P> {
             self.open += 1;
             let context = Arc::clone(&self.context);
             self.tasks.spawn(async move {
-                let verdict = disruption::look(&context, &item).await;
+                let verdict = disruption::reconcile(&context, &item).await;
                 Done::Advanced(item, verdict)
             });
         }
@@ -340,7 +340,7 @@ impl<P: Provider> Leader<P> {
             match turn {
                 Turn::Pods => self.plan(),
                 Turn::Order => self.carry_out_order(),
-                Turn::DisruptionPlanner => self.deliberate(),
+                Turn::DisruptionPlanner => self.plan_disruption(),
             }
         }
         if self.tidy_at.is_some_and(|moment| moment <= now) {
@@ -361,7 +361,7 @@ impl<P: Provider> Leader<P> {
         Waiting {
             pods: is_due && !self.is_planning,
             order: self.order.is_some() && !self.is_planning && !self.is_opening,
-            planner: self.can_deliberate() && self.pass_schedule.is_due(now),
+            planner: self.can_plan_disruption() && self.pass_schedule.is_due(now),
         }
     }
 
@@ -389,11 +389,13 @@ impl<P: Provider> Leader<P> {
     }
 
     /// Starts a decision about disruption.
-    fn deliberate(&mut self) {
+    fn plan_disruption(&mut self) {
         self.pass_schedule.ask(now());
-        self.is_deliberating = true;
+        self.is_planning_disruption = true;
         let (context, planner) = (Arc::clone(&self.context), self.planner.clone());
-        self.tasks.spawn(async move { Done::Deliberated(Box::new(disruption::deliberate(context, planner).await)) });
+        self.tasks.spawn(async move {
+            Done::PlannedDisruption(Box::new(disruption::plan_disruption(context, planner).await))
+        });
     }
 
     /// Starts computing nominations, if that is due. It does not wait for the next round: a node that registers

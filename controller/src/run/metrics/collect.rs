@@ -12,11 +12,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::watch::Picture;
+use crate::watch::ClusterCache;
 
 /// State of the cluster.
 #[derive(Debug)]
-pub(super) struct ClusterMetrics(pub(super) Picture);
+pub(super) struct ClusterMetrics(pub(super) ClusterCache);
 
 /// This process, from `/proc/self`.
 #[derive(Debug)]
@@ -37,10 +37,10 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64
 
 impl Collector for ClusterMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let Self(picture) = self;
-        let synced = if picture.is_synced() { 1.0 } else { 0.0 };
+        let Self(cluster_cache) = self;
+        let synced = if cluster_cache.is_synced() { 1.0 } else { 0.0 };
         let (nodes, claims, waiting, amounts) = {
-            let cluster = picture.glance();
+            let cluster = cluster_cache.read();
             let mut amounts: BTreeMap<(&'static str, String, String), f64> = BTreeMap::new();
             for pool in cluster.pools() {
                 let name = pool.metadata.name.clone().unwrap_or_default();
@@ -58,7 +58,7 @@ impl Collector for ClusterMetrics {
         gauge(&mut encoder, "karpenter_cluster_state_synced", "1 once everything has been listed", synced)?;
         gauge(&mut encoder, "muster_nodeclaims", "NodeClaims that are known", count(claims))?;
         gauge(&mut encoder, "muster_unbound_pods", "Pods without a node", count(waiting))?;
-        for (what, help) in [("usage", "What the nodes of a NodePool have"), ("limit", "What they may have")] {
+        for (what, help) in [("usage", "Resources of the nodes of a NodePool"), ("limit", "Limits of a NodePool")] {
             let name = format!("karpenter_nodepools_{what}");
             let mut family = encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?;
             for ((_, pool, resource), amount) in amounts.iter().filter(|((of, ..), _)| *of == what) {
@@ -79,7 +79,7 @@ fn number(resource: &str, text: &str) -> f64 {
 
 impl Collector for Refused {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let help = "What agents, or others in their place, were refused, by the reason";
+        let help = "Rejected requests on the port for agents, by reason";
         let mut family = encoder.encode_descriptor("muster_agent_refusals", help, None, MetricType::Counter)?;
         for (code, count) in self.0.counted() {
             ConstCounter::new(count).encode(family.encode_family(&[("reason", code)])?)?;

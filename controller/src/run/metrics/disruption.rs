@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::Labels;
-use crate::disruption::{Delivered, Home, Mark, mark_of};
+use crate::disruption::{CommandNode, Delivered, Mark, mark_of};
 use crate::fleet;
 use crate::step::{MetaChange, Step, Write};
 
@@ -45,29 +45,25 @@ impl Disruption {
         let voluntary = "karpenter_voluntary_disruption";
         registry.register(
             format!("{voluntary}_decision_evaluation_duration_seconds"),
-            "Time from the picture of the cluster to the decision what is to go",
+            "Duration from the snapshot of the cluster to the disruption decision",
             evaluations.clone(),
         );
         registry.register(
             format!("{voluntary}_decisions"),
-            "Commands that were begun: what they do, why, and how they were found",
+            "Started disruption commands, by decision, reason and method",
             decisions.clone(),
         );
         registry.register(
             format!("{voluntary}_queue_failures"),
-            "Commands that were taken back, as a whole or in part",
+            "Disruption commands that were rolled back, also partly",
             failures.clone(),
         );
         registry.register(
             "karpenter_nodepools_allowed_disruptions",
-            "Nodes that may go now by the budgets of a NodePool, for each reason",
+            "Nodes that the budgets of a NodePool allow to disrupt now, by reason",
             allowed.clone(),
         );
-        registry.register(
-            "karpenter_pods_disruption_initiated",
-            "Pods on nodes of commands that were begun",
-            pods.clone(),
-        );
+        registry.register("karpenter_pods_disruption_initiated", "Pods on nodes of started commands", pods.clone());
         let (promised, delivered) = (Family::default(), Family::default());
         registry.register(
             "muster_consolidation_promised_usd_per_hour",
@@ -83,11 +79,11 @@ impl Disruption {
     }
 
     /// Records a decision about disruption, and the disruptions that budgets allow.
-    pub(super) fn deliberated(&self, estate: &DisruptionInput, now: Timestamp, took: Duration) {
+    pub(super) fn planned(&self, input: &DisruptionInput, now: Timestamp, took: Duration) {
         self.evaluations.observe(took.as_secs_f64());
         self.allowed.clear();
-        for (pool, cause, nodes) in allowed_disruptions(estate, now) {
-            let labels = [("nodepool", estate.problem.pools[pool].name.to_string()), ("reason", reason(cause))];
+        for (pool, cause, nodes) in allowed_disruptions(input, now) {
+            let labels = [("nodepool", input.problem.pools[pool].name.to_string()), ("reason", reason(cause))];
             self.allowed.get_or_create(&labels).set(i64::try_from(nodes).unwrap_or(i64::MAX));
         }
     }
@@ -134,11 +130,13 @@ impl Disruption {
     }
 
     /// Records that a later step of a command was executed, which may have rolled it back.
-    pub(super) fn advanced(&self, step: &Step, homes: &[Home]) {
+    pub(super) fn advanced(&self, step: &Step, command_nodes: &[CommandNode]) {
         let is_told =
             |write: &Write| matches!(write, Write::Event(event) if event.reason == events::DISRUPTION_TAKEN_BACK);
-        if let Some(mark) =
-            homes.iter().find_map(|home| mark_of(&home.claim)).filter(|_| step.writes.iter().any(is_told))
+        if let Some(mark) = command_nodes
+            .iter()
+            .find_map(|command_node| mark_of(&command_node.claim))
+            .filter(|_| step.writes.iter().any(is_told))
         {
             self.failures.get_or_create(&labels(&mark)).inc();
         }

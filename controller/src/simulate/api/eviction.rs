@@ -22,7 +22,7 @@ pub(crate) struct BudgetState {
     pub(crate) desired: i32,
 }
 
-// === impl Standing ===
+// === impl BudgetState ===
 
 impl BudgetState {
     /// Returns the number of pods that may be evicted now.
@@ -122,7 +122,7 @@ impl Api {
                 Some(owner) => {
                     let path = Path::new(pod.metadata.namespace.clone().unwrap_or_default(), owner.name.clone());
                     if owners.insert((owner.kind.clone(), path.clone())) {
-                        let there = self.others.get(&owner.kind).and_then(|shelf| shelf.get(&path));
+                        let there = self.others.get(&owner.kind).and_then(|store| store.get(&path));
                         let field = if owner.kind == "Job" { "/spec/parallelism" } else { "/spec/replicas" };
                         let wanted =
                             there.and_then(|there| there.data.pointer(field)).and_then(serde_json::Value::as_i64);

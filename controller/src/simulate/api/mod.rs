@@ -82,8 +82,8 @@ pub(crate) struct Key {
 /// A kind with its own store.
 pub(crate) trait Kept: Resource + Clone + PartialEq + Serialize {
     fn key(&self) -> Key;
-    fn shelf<'a>(api: &'a Api, kind: &Kind) -> Option<&'a ObjectStore<Self>>;
-    fn shelf_mut<'a>(api: &'a mut Api, kind: &Kind) -> &'a mut ObjectStore<Self>;
+    fn store<'a>(api: &'a Api, kind: &Kind) -> Option<&'a ObjectStore<Self>>;
+    fn store_mut<'a>(api: &'a mut Api, kind: &Kind) -> &'a mut ObjectStore<Self>;
 }
 
 /// In-memory API server.
@@ -112,11 +112,11 @@ macro_rules! kept {
                 Key { kind: Kind::$name, path: path_of(&self.metadata) }
             }
 
-            fn shelf<'a>(api: &'a Api, _: &Kind) -> Option<&'a ObjectStore<Self>> {
+            fn store<'a>(api: &'a Api, _: &Kind) -> Option<&'a ObjectStore<Self>> {
                 Some(&api.$field)
             }
 
-            fn shelf_mut<'a>(api: &'a mut Api, _: &Kind) -> &'a mut ObjectStore<Self> {
+            fn store_mut<'a>(api: &'a mut Api, _: &Kind) -> &'a mut ObjectStore<Self> {
                 &mut api.$field
             }
         }
@@ -138,11 +138,11 @@ impl Kept for DynamicObject {
         Key { kind: Kind::Other(kind), path: path_of(&self.metadata) }
     }
 
-    fn shelf<'a>(api: &'a Api, kind: &Kind) -> Option<&'a ObjectStore<Self>> {
+    fn store<'a>(api: &'a Api, kind: &Kind) -> Option<&'a ObjectStore<Self>> {
         if let Kind::Other(kind) = kind { api.others.get(kind) } else { None }
     }
 
-    fn shelf_mut<'a>(api: &'a mut Api, kind: &Kind) -> &'a mut ObjectStore<Self> {
+    fn store_mut<'a>(api: &'a mut Api, kind: &Kind) -> &'a mut ObjectStore<Self> {
         let kind = if let Kind::Other(kind) = kind { kind.clone() } else { String::new() };
         api.others.entry(kind).or_default()
     }
@@ -167,7 +167,7 @@ impl Api {
     /// Fails if an object of that name exists.
     pub(crate) fn create<T: Kept>(&mut self, mut object: T, now: Timestamp) -> Result<(), Refused> {
         let Key { kind, path } = object.key();
-        if T::shelf(self, &kind).is_some_and(|shelf| shelf.get(&path).is_some()) {
+        if T::store(self, &kind).is_some_and(|store| store.get(&path).is_some()) {
             return Err(Refused::AlreadyExists);
         }
         self.uids += 1;
@@ -191,7 +191,7 @@ impl Api {
         version: Option<&str>,
         change: impl FnOnce(&mut T),
     ) -> Result<String, Refused> {
-        let before = T::shelf(self, kind).and_then(|shelf| shelf.get(path)).ok_or(Refused::NotFound)?;
+        let before = T::store(self, kind).and_then(|store| store.get(path)).ok_or(Refused::NotFound)?;
         let there: String = before.meta().resource_version.clone().unwrap_or_default();
         if version.is_some_and(|version| *version != there) {
             return Err(Refused::Conflict);
@@ -221,7 +221,7 @@ impl Api {
         uid: Option<&str>,
         now: Timestamp,
     ) -> Result<(), Refused> {
-        let there = T::shelf(self, kind).and_then(|shelf| shelf.get(path)).ok_or(Refused::NotFound)?;
+        let there = T::store(self, kind).and_then(|store| store.get(path)).ok_or(Refused::NotFound)?;
         if uid.is_some_and(|uid| there.meta().uid.as_deref() != Some(uid)) {
             return Err(Refused::Conflict);
         }
@@ -273,7 +273,7 @@ impl Api {
 
     /// Removes an object regardless of finalizers, as a kubelet does with a terminated pod.
     pub(crate) fn remove<T: Kept>(&mut self, key: &Key) {
-        if T::shelf_mut(self, &key.kind).0.remove(&key.path).is_some() {
+        if T::store_mut(self, &key.kind).0.remove(&key.path).is_some() {
             self.version += 1;
             self.has_lost = true;
             self.log.push(key.clone());
@@ -301,8 +301,8 @@ impl Api {
         let mut add = |kind: Kind, paths: Vec<Path>| {
             keys.extend(paths.into_iter().map(|path| Key { kind: kind.clone(), path }));
         };
-        for (kind, shelf) in &self.others {
-            add(Kind::Other(kind.clone()), shelf.0.keys().cloned().collect());
+        for (kind, store) in &self.others {
+            add(Kind::Other(kind.clone()), store.0.keys().cloned().collect());
         }
         add(Kind::NodePool, self.pools.0.keys().cloned().collect());
         add(Kind::NodeClaim, self.claims.0.keys().cloned().collect());
@@ -317,8 +317,8 @@ impl Api {
 
     /// Returns an object as JSON.
     pub(crate) fn json(&self, Key { kind, path }: &Key) -> Option<serde_json::Value> {
-        fn written<T: Serialize>(shelf: &ObjectStore<T>, path: &Path) -> Option<serde_json::Value> {
-            shelf.get(path).and_then(|object| serde_json::to_value(object).ok())
+        fn written<T: Serialize>(store: &ObjectStore<T>, path: &Path) -> Option<serde_json::Value> {
+            store.get(path).and_then(|object| serde_json::to_value(object).ok())
         }
         match kind {
             Kind::Pod => written(&self.pods, path),
@@ -354,7 +354,7 @@ impl Api {
             let others: Vec<(Kind, Path)> = self
                 .others
                 .iter()
-                .flat_map(|(kind, shelf)| shelf.iter().map(move |(path, one)| (kind, path, one)))
+                .flat_map(|(kind, store)| store.iter().map(move |(path, one)| (kind, path, one)))
                 .filter(|(_, _, one)| is_orphan(&one.metadata))
                 .map(|(kind, path, _)| (Kind::Other(kind.clone()), path.clone()))
                 .collect();
@@ -387,7 +387,7 @@ impl Api {
         self.version += 1;
         let version = self.version.to_string();
         object.meta_mut().resource_version = Some(version.clone());
-        T::shelf_mut(self, &key.kind).0.insert(key.path.clone(), object);
+        T::store_mut(self, &key.kind).0.insert(key.path.clone(), object);
         self.log.push(key);
         version
     }

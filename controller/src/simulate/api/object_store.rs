@@ -34,7 +34,7 @@ impl fmt::Display for Path {
     }
 }
 
-// === impl Shelf ===
+// === impl ObjectStore ===
 
 impl<T> Default for ObjectStore<T> {
     fn default() -> Self {

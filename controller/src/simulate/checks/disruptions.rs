@@ -150,7 +150,7 @@ fn is_ready(node: Option<&Node>) -> bool {
 fn paused(pool: &NodePool, world: &World) -> Pause {
     let own = pool.metadata.annotations.as_ref().and_then(|all| all.get(annotations::PAUSE));
     let namespace =
-        world.api.others.get("Namespace").and_then(|shelf| shelf.get(&Path::bare(crate::simulate::NAMESPACE)));
+        world.api.others.get("Namespace").and_then(|store| store.get(&Path::bare(crate::simulate::NAMESPACE)));
     let all = namespace.and_then(|it| it.metadata.annotations.as_ref()?.get(annotations::PAUSE));
     [own, all].into_iter().flatten().fold(Pause::NOTHING, |pause, text| pause | Pause::read(text).0)
 }

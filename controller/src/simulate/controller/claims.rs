@@ -14,7 +14,7 @@ use crate::lifecycle::{Class, Listing, Readiness, decide, is_true};
 use crate::simulate::api::Kind;
 use crate::simulate::supply::hash_of;
 use crate::simulate::world::World;
-use crate::state::{Held, LiveClass};
+use crate::state::{ClaimInputs, LiveClass};
 use crate::step::Write;
 
 /// Maximum number of steps after which the reconciliation of a claim must have finished.
@@ -86,7 +86,7 @@ impl Controller {
         let is_joining = !around.nodes.is_empty() && !is_true(around.claim, nodeclaim::REGISTERED);
         let hold = if is_joining { self.hold(name, now) } else { None };
         let id = around.claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-        let seen = around.seen(Held {
+        let seen = around.seen(ClaimInputs {
             class: &class,
             pause: self.pause(),
             registration_hold: hold.as_deref(),
@@ -112,8 +112,8 @@ impl Controller {
     fn hold(&self, name: &str, now: Timestamp) -> Option<String> {
         let moment = self.cluster.moment();
         let claimed = moment.claims.iter().find(|one| one.name() == name)?;
-        let scene = moment.scene();
-        self.plan.hold(claimed, &scene, &self.plan.late(&scene), now).map(|hold| hold.why)
+        let view = moment.view();
+        self.plan.hold(claimed, &view, &self.plan.late(&view), now).map(|hold| hold.why)
     }
 
     /// Returns the offerings that the claim may be launched as; none if it has been launched.

@@ -9,7 +9,9 @@ use muster_scheduling::disrupt::Moments;
 
 use super::edge::Carriage;
 use super::{Controller, Stop};
-use crate::disruption::{Home, Launches, Look, Opening, Openings, Timing, Turn, advance, running, stale};
+use crate::disruption::{
+    CommandNode, CommandStart, CommandStarts, Launches, ObservedCommand, Timing, Turn, cleanup, progress, running,
+};
 use crate::simulate::api::Kind;
 use crate::simulate::trace::Event;
 use crate::simulate::world::World;
@@ -19,7 +21,7 @@ use crate::step::{Step, Write};
 
 impl Controller {
     /// Decides which nodes to disrupt, and starts the commands.
-    pub(super) fn deliberate(&mut self, world: &mut World) -> Result<(), Stop> {
+    pub(super) fn plan_disruption(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
         self.pass_schedule.ask(now);
         if self.cluster.claims().len() == 0 {
@@ -27,10 +29,10 @@ impl Controller {
             return Ok(());
         }
         let snapshot = self.snapshot(&self.cluster.manifests(), world).map_err(Stop::Failed)?;
-        let mut estate = snapshot.managed_nodes.estate(&snapshot.problem);
+        let mut input = snapshot.managed_nodes.disruption_input(&snapshot.problem);
         let settings = self.choices.policy.disruption(&self.choices.disruption);
         self.planner.note_left(&std::mem::take(&mut self.left));
-        let Turn { decision, again, moments, violations } = self.planner.turn(&mut estate, now, &settings);
+        let Turn { decision, again, moments, violations } = self.planner.turn(&mut input, now, &settings);
         for violation in violations {
             world.trace.add(now, Event::Broken { what: format!("a disruption is not valid: {violation}") });
         }
@@ -39,18 +41,18 @@ impl Controller {
         if pause.disruption {
             return Ok(());
         }
-        self.planner.note_begun(&estate, &decision, now);
+        self.planner.note_begun(&input, &decision, now);
         let stops = self.stops(now);
         let launches = Launches { pause, stops: &stops, caps: self.choices.provision.caps };
-        for opening in Openings::new(&decision, &estate, launches).all(&self.cluster, &self.plan, now) {
-            self.open(&opening, world)?;
+        for command_start in CommandStarts::new(&decision, &input, launches).all(&self.cluster, &self.plan, now) {
+            self.open(&command_start, world)?;
         }
         Ok(())
     }
 
-    fn open(&mut self, opening: &Opening, world: &mut World) -> Result<(), Stop> {
+    fn open(&mut self, command_start: &CommandStart, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
-        let Opening { cause, savings, homes, steps } = opening;
+        let CommandStart { cause, savings, command_nodes, steps } = command_start;
         let replacements = steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
             Write::CreateClaim(claim) => claim.metadata.name.clone(),
             _ => None,
@@ -59,14 +61,17 @@ impl Controller {
             now,
             Event::Disrupting {
                 reason: cause.name().to_owned(),
-                claims: homes.iter().filter_map(|home| home.claim.metadata.name.clone()).collect(),
+                claims: command_nodes
+                    .iter()
+                    .filter_map(|command_node| command_node.claim.metadata.name.clone())
+                    .collect(),
                 replacements: replacements.collect(),
                 savings: *savings,
             },
         );
         self.advance_at = Some(now);
         for step in steps {
-            let mut carriage = Self::carriage(homes);
+            let mut carriage = Self::carriage(command_nodes);
             self.carry_all(step, &mut carriage, world)?;
         }
         Ok(())
@@ -82,20 +87,21 @@ impl Controller {
         self.advance_at = None;
         for (candidates, launched) in commands.into_values() {
             for _ in 0..20 {
-                let homes: Vec<Home> = candidates.iter().filter_map(|name| self.home_of(name)).collect();
-                let new: Vec<Home> = launched.iter().filter_map(|name| self.home_of(name)).collect();
-                let look = Look {
-                    candidates: homes.iter().map(Home::candidate).collect(),
-                    replacements: new.iter().map(Home::replacement).collect(),
+                let command_nodes: Vec<CommandNode> =
+                    candidates.iter().filter_map(|name| self.command_node_of(name)).collect();
+                let new: Vec<CommandNode> = launched.iter().filter_map(|name| self.command_node_of(name)).collect();
+                let observed = ObservedCommand {
+                    candidates: command_nodes.iter().map(CommandNode::candidate).collect(),
+                    replacements: new.iter().map(CommandNode::replacement).collect(),
                     pause: self.pause(),
                     timing: Timing::default(),
                 };
-                let step = advance(&look, now);
+                let step = progress(&observed, now);
                 self.note_again(&step, now);
                 if step.writes.is_empty() {
                     break;
                 }
-                let mut all = homes;
+                let mut all = command_nodes;
                 all.extend(new);
                 let mut carriage = Self::carriage(&all);
                 self.carry_all(&step, &mut carriage, world)?;
@@ -106,13 +112,13 @@ impl Controller {
 
     fn clear_stale(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
-        let all: Vec<Home> =
-            self.cluster.claims().filter_map(|claim| self.home_of(claim.metadata.name.as_deref()?)).collect();
-        for home in all {
-            let step = stale(&home.candidate(), Timing::default(), now);
+        let all: Vec<CommandNode> =
+            self.cluster.claims().filter_map(|claim| self.command_node_of(claim.metadata.name.as_deref()?)).collect();
+        for command_node in all {
+            let step = cleanup(&command_node.candidate(), Timing::default(), now);
             self.note_again(&step, now);
             if !step.writes.is_empty() {
-                let mut carriage = Self::carriage(std::slice::from_ref(&home));
+                let mut carriage = Self::carriage(std::slice::from_ref(&command_node));
                 self.carry_all(&step, &mut carriage, world)?;
             }
         }
@@ -124,12 +130,12 @@ impl Controller {
         self.advance_at = [self.advance_at, again].into_iter().flatten().min();
     }
 
-    fn carriage(homes: &[Home]) -> Carriage {
+    fn carriage(command_nodes: &[CommandNode]) -> Carriage {
         let mut carriage = Carriage::default();
-        for home in homes {
-            let meta = &home.claim.metadata;
+        for command_node in command_nodes {
+            let meta = &command_node.claim.metadata;
             carriage.hold(Kind::NodeClaim, meta.name.as_deref().unwrap_or_default(), meta.resource_version.as_ref());
-            if let Some(node) = &home.node {
+            if let Some(node) = &command_node.node {
                 let meta = &node.metadata;
                 carriage.hold(Kind::Node, meta.name.as_deref().unwrap_or_default(), meta.resource_version.as_ref());
             }
@@ -137,8 +143,8 @@ impl Controller {
         carriage
     }
 
-    fn home_of(&self, claim: &str) -> Option<Home> {
-        Home::of_claim(&self.cluster, &self.plan, claim)
+    fn command_node_of(&self, claim: &str) -> Option<CommandNode> {
+        CommandNode::of_claim(&self.cluster, &self.plan, claim)
     }
 }
 

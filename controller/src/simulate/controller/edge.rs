@@ -87,7 +87,7 @@ impl Controller {
                     let meta = &claim.metadata;
                     let pool = meta.labels.as_ref().and_then(|all| all.get(muster_api::labels::NODEPOOL).cloned());
                     let claim = meta.name.clone().unwrap_or_default();
-                    world.trace.add(now, Traced::Claimed { claim, node_pool: pool.unwrap_or_default() });
+                    world.trace.add(now, Traced::ClaimAndNode { claim, node_pool: pool.unwrap_or_default() });
                 }
                 // A claim of that name is the result of the same decision, applied before.
                 made.or_else(|refused| if refused == Refused::AlreadyExists { Ok(()) } else { Err(refused) })

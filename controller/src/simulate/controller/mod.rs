@@ -185,7 +185,7 @@ impl Controller {
                 self.round(world)?;
             }
             if self.pass_schedule.is_due(world.clock.now()) {
-                self.deliberate(world)?;
+                self.plan_disruption(world)?;
             }
             if world.clock.now() >= self.collect_at {
                 self.collect(world)?;

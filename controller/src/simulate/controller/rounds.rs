@@ -69,11 +69,13 @@ impl Controller {
             let spec = self.cluster.node(&node.name).and_then(|node| node.spec.as_ref());
             spec.and_then(|spec| spec.provider_id.as_ref()).is_some_and(|id| paid.contains(id))
         };
-        let managed =
-            nodes.iter().zip(&managed_nodes.members).filter_map(|(node, member)| Some((node, member.as_ref()?)));
+        let managed = nodes
+            .iter()
+            .zip(&managed_nodes.nodes)
+            .filter_map(|(node, managed_node)| Some((node, managed_node.as_ref()?)));
         let moves = managed
             .filter(|(node, _)| is_paid(node))
-            .flat_map(|(node, member)| node.bound.iter().zip(&member.node_pods));
+            .flat_map(|(node, managed_node)| node.bound.iter().zip(&managed_node.node_pods));
         problem.pods = moves
             .filter(|(pod, node_pod)| node_pod.reschedulable && pod.counts)
             .map(|(pod, _)| Pod { name: Arc::clone(&pod.name), spec: pod.spec })
@@ -130,7 +132,7 @@ impl Controller {
         let stops = self.stops(now);
         let round = Round {
             problem: &snapshot.problem,
-            scene: moment.scene(),
+            view: moment.view(),
             pools: &pools,
             pause: self.pause(),
             stops: &stops,
@@ -145,12 +147,12 @@ impl Controller {
         let now = world.clock.now();
         let (step, holds) = {
             let moment = self.cluster.moment();
-            let scene = moment.scene();
-            let step = self.plan.nominate(&scene, now);
-            let late = self.plan.late(&scene);
-            let joining = scene.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
+            let view = moment.view();
+            let step = self.plan.nominate(&view, now);
+            let late = self.plan.late(&view);
+            let joining = view.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
             let holds = joining.filter_map(|claimed| {
-                let hold = self.plan.hold(claimed, &scene, &late, now)?;
+                let hold = self.plan.hold(claimed, &view, &late, now)?;
                 Some((claimed.name().to_owned(), hold.until))
             });
             let holds: BTreeMap<String, Timestamp> = holds.collect();

@@ -14,7 +14,7 @@ use crate::classes;
 use crate::lifecycle::garbage::{self, GarbageInput};
 use crate::lifecycle::{Listing, interruption};
 use crate::pools::{self, Edition, Outcomes};
-use crate::provision::Claimed;
+use crate::provision::ClaimAndNode;
 use crate::simulate::api::Kind;
 use crate::simulate::supply::HASH_VERSION;
 use crate::simulate::world::World;
@@ -75,7 +75,10 @@ impl Controller {
                 } else {
                     classes::Kind::ec2(HASH_VERSION)
                 };
-                classes::decide(&classes::Look { class: &class, kind, claims: &claims, has_leftovers: false }, now)
+                classes::decide(
+                    &classes::ClassInput { class: &class, kind, claims: &claims, has_leftovers: false },
+                    now,
+                )
             };
             self.about_class(&step, &reference, class.meta.resource_version.as_ref(), world)?;
             let users = self.cluster.pools().filter(|pool| pool.spec.template.spec.node_class_ref.name == *name);
@@ -95,9 +98,9 @@ impl Controller {
             let hold = self.plan.holds().get(&*name).cloned();
             let step = {
                 let claims = self.cluster.claims_of_pool(&name);
-                let all: Vec<Claimed<'_>> = claims.map(|claim| self.cluster.claimed(claim)).collect();
+                let all: Vec<ClaimAndNode<'_>> = claims.map(|claim| self.cluster.claimed(claim)).collect();
                 let class = class.as_ref();
-                let look = pools::Look {
+                let input = pools::PoolInput {
                     pool: &pool,
                     class,
                     claims: &all,
@@ -106,7 +109,7 @@ impl Controller {
                     rest,
                     hold: hold.as_ref(),
                 };
-                pools::decide(&look, now)
+                pools::decide(&input, now)
             };
             let mut carriage = Carriage::default();
             carriage.hold(Kind::NodePool, &name, pool.metadata.resource_version.as_ref());
@@ -160,13 +163,13 @@ impl Controller {
             node.metadata.labels.as_ref().is_some_and(|all| all.contains_key(muster_api::labels::NODEPOOL))
         };
         let nodes: Vec<_> = self.cluster.nodes().filter(is_ours).cloned().collect();
-        let yard = GarbageInput {
+        let input = GarbageInput {
             listed_at: now,
             instances: &instances,
             claims: self.cluster.claims().collect(),
             nodes: nodes.iter().collect(),
         };
-        let step = garbage::collect(&yard, now);
+        let step = garbage::collect(&input, now);
         let mut carriage = Carriage::default();
         for node in &nodes {
             let meta = &node.metadata;

@@ -124,7 +124,7 @@ impl std::fmt::Display for Deed {
                 write!(f, "there is no capacity of what {} would get, for {}", launches(count), span(lasts))
             }
             Self::Misregister(count, code) => write!(f, "the machine of {} will not join ({code})", launches(count)),
-            Self::Interrupt(meant, count) => write!(f, "the cloud takes {} of {meant} back", nodes(count)),
+            Self::Interrupt(meant, count) => write!(f, "the cloud reclaims {} of {meant}", nodes(count)),
             Self::Stop(_, away) => {
                 write!(f, "the controller stops between two writes, and is back after {}", span(away))
             }

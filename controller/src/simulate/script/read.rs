@@ -224,7 +224,7 @@ fn misregister(field: Field<'_>) -> Decoded<Deed> {
     let code = field.require("code")?;
     let text = code.text()?;
     let verdict = muster_bootstrap::verdicts::find(text).ok_or_else(|| {
-        let problem = format!("is `{}`, which is no code of a verdict", shorten(text));
+        let problem = format!("is `{}`, which is not the code of a verdict", shorten(text));
         code.fault(problem, "take one of docs/verdicts.md, such as `KA07`")
     })?;
     Ok(Deed::Misregister(launches, verdict.code))
@@ -262,7 +262,7 @@ fn known_kind(field: &Field<'_>) -> Decoded<String> {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => format!("a day is played with {}", names().collect::<Vec<_>>().join(", ")),
     };
-    Err(kind.fault(format!("is `{}`, which is no kind that a day is played with", shorten(text)), hint))
+    Err(kind.fault(format!("is `{}`, which is not a kind that the simulator supports", shorten(text)), hint))
 }
 
 fn reference(field: &Field<'_>) -> Decoded<Reference> {
@@ -300,7 +300,7 @@ fn span(field: Field<'_>) -> Decoded<Duration> {
 /// Parses a non-zero duration.
 fn lasting(field: Field<'_>) -> Decoded<Duration> {
     match span(field)? {
-        Duration::ZERO => Err(field.fault("is no time at all", "write it as `90s`, `15m` or `1h30m`")),
+        Duration::ZERO => Err(field.fault("is zero", "write it as `90s`, `15m` or `1h30m`")),
         length => Ok(length),
     }
 }
@@ -308,10 +308,7 @@ fn lasting(field: Field<'_>) -> Decoded<Duration> {
 fn moment(field: Field<'_>) -> Decoded<Timestamp> {
     let text = shorten(field.text()?);
     let moment: Timestamp = field.text()?.parse().map_err(|_| {
-        field.fault(
-            format!("is `{text}`, which is not a moment"),
-            "write it in RFC 3339, such as `2026-01-05T06:00:00Z`",
-        )
+        field.fault(format!("is `{text}`, which is not a time"), "write it in RFC 3339, such as `2026-01-05T06:00:00Z`")
     })?;
     if !YEARS.contains(&moment.to_zoned(jiff::tz::TimeZone::UTC).year()) {
         let hint = format!("write one from {} to {}", YEARS.start, YEARS.end - 1);

@@ -236,7 +236,7 @@ impl Rehearsal {
             };
             return Err(fault(
                 &format!("{from}.{}", field.path),
-                format!("is no field of {}", quoted(reference)),
+                format!("is not a field of {}", quoted(reference)),
                 hint,
             ));
         }

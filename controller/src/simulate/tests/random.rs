@@ -114,7 +114,7 @@ fn budgets(dice: Dice, name: &str) -> Vec<Value> {
 }
 
 /// A day drawn by lot, at whose end everything is deleted.
-fn lot(seed: u64) -> Script {
+fn random_day(seed: u64) -> Script {
     let dice = Dice::new(seed);
     let start = "2026-01-05T06:00:00Z".parse().unwrap();
     let mut script = Script::quiet(start, span(BUSY + REST));
@@ -130,7 +130,7 @@ fn lot(seed: u64) -> Script {
 
 /// The same deeds, after which nothing happens any more for the hours of a long day.
 fn calm_lot(seed: u64) -> Script {
-    let busy = lot(seed);
+    let busy = random_day(seed);
     let mut script = Script::quiet(busy.start, span(BUSY) + CALMED + CALM);
     script.deeds = busy.deeds.into_iter().filter(|(_, deed)| *deed != Deed::DeleteAll).collect();
     script
@@ -141,7 +141,7 @@ fn restless(outcome: &Outcome) -> Vec<String> {
     let at_rest = after(outcome.start, span(BUSY) + CALMED);
     let late = outcome.trace.iter().filter(|entry| entry.at > at_rest);
     let deeds = late.filter_map(|entry| match &entry.event {
-        Event::Disrupting { .. } | Event::Claimed { .. } => Some(format!("{}: {:?}", entry.at, entry.event)),
+        Event::Disrupting { .. } | Event::ClaimAndNode { .. } => Some(format!("{}: {:?}", entry.at, entry.event)),
         _ => None,
     });
     deeds.collect()
@@ -170,7 +170,7 @@ struct Days {
 impl Days {
     /// Days on which everything must hold that must.
     fn of_rules() -> Self {
-        Self { cluster: CLUSTER.to_owned(), draw: lot, wrong: broken }
+        Self { cluster: CLUSTER.to_owned(), draw: random_day, wrong: broken }
     }
 
     /// Days after which nothing may happen any more: nodes do not expire.

@@ -92,7 +92,7 @@ fn what_is_wrong_with_a_script_is_named() {
 }
 
 fn claims(outcome: &super::super::Outcome) -> usize {
-    outcome.trace.iter().filter(|entry| matches!(entry.event, Event::Claimed { .. })).count()
+    outcome.trace.iter().filter(|entry| matches!(entry.event, Event::ClaimAndNode { .. })).count()
 }
 
 /// What was refused is not planned with again before its time: one NodeClaim for each that is needed, and one for each time

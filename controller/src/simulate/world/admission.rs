@@ -26,11 +26,11 @@ pub(crate) fn admit(api: &Api, pod: &mut Pod) {
         "system-node-critical" => Some(2_000_001_000),
         "system-cluster-critical" => Some(2_000_000_000),
         "" => {
-            let all = classes.into_iter().flat_map(|shelf| shelf.values());
+            let all = classes.into_iter().flat_map(|store| store.values());
             let defaults = all.filter(|class| class.data.get("globalDefault").and_then(Value::as_bool) == Some(true));
             defaults.filter_map(value).min()
         }
-        _ => classes.and_then(|shelf| shelf.get(&Path::bare(class))).and_then(value),
+        _ => classes.and_then(|store| store.get(&Path::bare(class))).and_then(value),
     };
     spec.priority = spec.priority.or(of_class);
     let runtime = spec.runtime_class_name.clone().map(Path::bare);
@@ -43,7 +43,7 @@ pub(crate) fn admit(api: &Api, pod: &mut Pod) {
             fill(resources.requests.get_or_insert_default(), &limits);
         }
     }
-    for (path, range) in api.others.get("LimitRange").into_iter().flat_map(|shelf| shelf.iter()) {
+    for (path, range) in api.others.get("LimitRange").into_iter().flat_map(|store| store.iter()) {
         if path.namespace != namespace {
             continue;
         }

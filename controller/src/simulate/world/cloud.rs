@@ -149,7 +149,7 @@ impl World {
             .api
             .others
             .get(&request.class.kind)
-            .and_then(|shelf| shelf.get(&Path::bare(request.class.name.clone())));
+            .and_then(|store| store.get(&Path::bare(request.class.name.clone())));
         let hashes = class.and_then(|class| class.metadata.annotations.clone()).unwrap_or_default();
         self.cloud.annotations = hashes.into_iter().filter(|(key, _)| HASHES.contains(&key.as_str())).collect();
         self.cloud.console_output = self.misfits.first().map(console);

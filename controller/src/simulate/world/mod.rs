@@ -296,7 +296,7 @@ impl World {
         let Some(plan) = self.crons.get_mut(path).filter(|plan| plan.number == number) else { return };
         plan.at = None;
         plan.number += 1;
-        let cron_job = self.api.others.get("CronJob").and_then(|shelf| shelf.get(path));
+        let cron_job = self.api.others.get("CronJob").and_then(|store| store.get(path));
         if let Some(job) = cron_job.and_then(|cron_job| workloads::job_of(cron_job, number)) {
             let _there_already = self.api.create::<DynamicObject>(job, now);
         }

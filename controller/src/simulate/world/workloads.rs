@@ -72,7 +72,7 @@ impl Workloads {
     pub(crate) fn keep(&mut self, api: &mut Api, now: Timestamp) -> Vec<(String, usize)> {
         let mut all: Vec<Workload> = Vec::new();
         for kind in WORKLOADS.into_iter().filter(|kind| *kind != "CronJob") {
-            let objects = api.others.get(kind).into_iter().flat_map(|shelf| shelf.values());
+            let objects = api.others.get(kind).into_iter().flat_map(|store| store.values());
             let living = objects.filter(|object| object.metadata.deletion_timestamp.is_none());
             all.extend(living.filter_map(|object| read(kind, object)));
         }

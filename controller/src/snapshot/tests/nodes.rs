@@ -199,7 +199,7 @@ fn a_deletion_cost_that_is_not_a_number_is_ignored() {
              spec: {{nodeName: n, containers: [{{name: c}}]}}}}\n---\n"
         );
         let snapshot = snapshot(&[CLAIM, &node("", ""), &pod].concat());
-        snapshot.managed_nodes.members[0].as_ref().unwrap().node_pods[0].eviction_cost
+        snapshot.managed_nodes.nodes[0].as_ref().unwrap().node_pods[0].eviction_cost
     };
     assert_eq!(cost("NaN").to_bits(), 1.0_f64.to_bits());
     assert_eq!(cost("134217728").to_bits(), 2.0_f64.to_bits());

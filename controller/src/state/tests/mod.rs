@@ -1,4 +1,4 @@
-//! The picture against the objects themselves.
+//! The cache against the objects themselves.
 
 mod indexes;
 mod objects;

@@ -81,7 +81,7 @@ fn a_pool_that_its_crd_refuses_is_kept_from_the_engine() {
     pool["spec"]["weight"] = 1000.into();
     cluster.apply(Kind::NodePool, &pool.to_string());
     assert_eq!((cluster.pools().len(), cluster.manifests().node_pools.len()), (1, 0));
-    insta::assert_snapshot!(notes(&cluster).join("\n"), @"NodePool `x0`: field `spec.weight` is 1000, but must be at most 100; write a value that the CRD accepts; `muster crds` prints its schema");
+    insta::assert_snapshot!(notes(&cluster).join("\n"), @"NodePool `x0`: field `spec.weight` is 1000, but must be at most 100; write a number from 1 to 100");
 }
 
 #[test]

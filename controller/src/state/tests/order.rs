@@ -1,4 +1,4 @@
-//! Whatever happened before, the picture is that of the objects as they are.
+//! Whatever happened before, the cache is that of the objects as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +77,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_way_to_the_same_objects_gives_the_same_picture(all in deeds()) {
+    fn any_way_to_the_same_objects_gives_the_same_cluster(all in deeds()) {
         let mut cluster = Cluster::default();
         for deed in &all {
             apply(&mut cluster, deed);

@@ -26,9 +26,9 @@ pub(crate) struct Controller {
 
 impl Ground {
     /// EC2 as the controller sees it.
-    pub(crate) async fn provider(&self, options: ec2::Options, witness: Option<Arc<dyn CallObserver>>) -> Provider {
+    pub(crate) async fn provider(&self, options: ec2::Options, observer: Option<Arc<dyn CallObserver>>) -> Provider {
         let aws = Connection::new(&self.ec2.sdk_config(CONTROLLER)).unwrap();
-        Provider::connect_through(aws, self.kube(), options, witness).await.unwrap()
+        Provider::connect_through(aws, self.kube(), options, observer).await.unwrap()
     }
 
     /// Starts the controller.

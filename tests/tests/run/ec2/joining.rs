@@ -27,7 +27,7 @@ async fn a_startup_taint_that_stays_is_named_with_its_owner() {
     ground.deploy(1, json!({})).await;
     let message = ground.of_claim("Initialized", "Unknown", "StartupTaintsExist").await;
     assert!(message.contains("ebs.csi.aws.com/agent-not-ready:NoExecute"), "{message}");
-    assert!(message.contains("is taken off by the driver of EBS volumes"), "{message}");
+    assert!(message.contains("is removed by the driver of EBS volumes"), "{message}");
     ground.event("NodeClaim", "InitializationTimeout", "ebs.csi.aws.com/agent-not-ready").await;
     controller.counted("karpenter_nodeclaims_disrupted_total", &[("reason", "initialization_timeout")], 1.0).await;
     // Three of them, and the class is left alone.

@@ -51,7 +51,7 @@ fn labels_and_requirements() {
         Reason::IncompatibleRequirements,
         [
             "key karpenter.sh/capacity-type, In [ondemand] not in In [on-demand]",
-            "\"on-demand\" is the nearest value to \"ondemand\", which nothing has",
+            "\"on-demand\" is the nearest value to \"ondemand\", which does not exist",
             "write \"on-demand\" instead of \"ondemand\" for karpenter.sh/capacity-type in the pod's node selector",
         ],
     );

@@ -28,7 +28,7 @@ fn a_pod_on_a_new_node() {
     let found = explain::placed(&world.problem, &world.options, &world.solution, 0).unwrap();
     assert_eq!(found.node, PlacedOn::New(0));
     assert_eq!(found.why_node, "on a new node with 1 other pod; there is no existing node");
-    assert_eq!(found.why_pool, "nodepool \"general\" (weight 0) takes it, 1 tried before do not");
+    assert_eq!(found.why_pool, "nodepool \"general\" (weight 0) takes it; 1 tried before it do not");
     assert_eq!(found.refused.len(), 1);
     assert_eq!(found.refused[0].message, "did not tolerate taint (taint=gpu:NoSchedule)");
     let narrowed = &found.narrowed[0];
@@ -38,7 +38,7 @@ fn a_pod_on_a_new_node() {
     let cheaper: Vec<(&str, &str)> = found.ruled_out.iter().map(|it| (&*it.instance_type, &*it.why)).collect();
     assert_eq!(
         cheaper,
-        [("c.large", "5376Mi of memory short for these pods"), ("m.small", "4200m of cpu short for these pods")]
+        [("c.large", "lacks 5376Mi of memory for these pods"), ("m.small", "lacks 4200m of cpu for these pods")]
     );
     assert!(found.notes.is_empty());
 }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use crate::compile::{Compiled, FREE};
 use crate::labels;
 use crate::model::{Operator, PreferencePolicy, Requirement, Requirements, WeightedNodeTerm};
-use crate::pack::construct::Opened;
+use crate::pack::construct::OpenedNode;
 use crate::pack::groups::Grouped;
 
 /// Maximum number of types that one launch may name, the limit of EC2 and Karpenter.
@@ -117,7 +117,7 @@ impl<'a> Launches<'a> {
     }
 
     /// Returns the index of the pattern of a node with pods of `specs`, which must be sorted.
-    pub(super) fn pattern(&mut self, opened: &Opened, specs: &[u32]) -> usize {
+    pub(super) fn pattern(&mut self, opened: &OpenedNode, specs: &[u32]) -> usize {
         let shape = &self.compiled.shapes[opened.shape];
         let mut statements: SmallVec<[u32; 8]> = SmallVec::new();
         let (mut chooses, mut asks) = (false, false);
@@ -241,7 +241,7 @@ impl<'a> Launches<'a> {
 
     /// Returns the requirements of the pool and its pods, with one value of each label that a rule between pods is
     /// about.
-    fn requirements(&self, terms: &Terms, opened: &Opened) -> Requirements {
+    fn requirements(&self, terms: &Terms, opened: &OpenedNode) -> Requirements {
         let compiled = self.compiled;
         let of_pool = &compiled.pools[terms.pool].requirements;
         let mut requirements = of_pool.clone();

@@ -2,12 +2,12 @@
 
 use crate::compile::Compiled;
 use crate::model::{Catalogue, Offering, Resources};
-use crate::pack::construct::Opened;
+use crate::pack::construct::OpenedNode;
 use crate::solution::NewNode;
 
 /// Removes the launch alternatives with which a pool would exceed its limits, assuming all other nodes are launched as
 /// planned.
-pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewNode]) {
+pub(super) fn keep(compiled: &Compiled<'_>, opened: &[OpenedNode], nodes: &mut [NewNode]) {
     let problem = compiled.problem;
     for (pool, one) in problem.pools.iter().enumerate() {
         let Some(limits) = &one.limits else { continue };
@@ -55,7 +55,7 @@ pub(super) fn keep(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewN
 
 /// Launches nodes of pools with limits as the planned type if the cheapest type has the same price: the plan did not
 /// account for the other type's use of limits or its labels. With `all`, also nodes of other pools.
-pub(super) fn keep_planned(compiled: &Compiled<'_>, opened: &[Opened], nodes: &mut [NewNode], all: bool) {
+pub(super) fn keep_planned(compiled: &Compiled<'_>, opened: &[OpenedNode], nodes: &mut [NewNode], all: bool) {
     for (opened, node) in opened.iter().zip(nodes) {
         let pool = &compiled.problem.pools[node.pool];
         let planned = compiled.shapes[opened.shape].instance_type;

@@ -5,9 +5,9 @@ mod limits;
 
 use std::sync::Arc;
 
-use super::construct::Opened;
+use super::construct::OpenedNode;
 use super::groups::Grouped;
-use super::{Draft, balance, terrain};
+use super::{Draft, balance, existing_nodes};
 use crate::compile::{Compiled, flexible};
 use crate::model::MinValuesPolicy;
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
@@ -18,7 +18,7 @@ use launches::Launches;
 pub(crate) fn write(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draft) -> Solution {
     let mut solution = Solution::default();
     let mut writer = Writer::new(compiled, grouped);
-    let counts_some = terrain::counts_some_nodes(grouped);
+    let counts_some = existing_nodes::counts_some_nodes(grouped);
     loop {
         solution.new_nodes = draft.opened.iter().map(|opened| writer.node(opened)).collect();
         limits::keep_planned(compiled, &draft.opened, &mut solution.new_nodes, counts_some);
@@ -111,7 +111,7 @@ impl<'a> Writer<'a> {
         Self { compiled, grouped, launches, specs: Vec::new(), sizes: Vec::new() }
     }
 
-    fn node(&mut self, opened: &Opened) -> NewNode {
+    fn node(&mut self, opened: &OpenedNode) -> NewNode {
         let compiled = self.compiled;
         let shape = &compiled.shapes[opened.shape];
         let mut pods: Vec<usize> =

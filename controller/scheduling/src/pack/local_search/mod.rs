@@ -22,12 +22,12 @@ mod tally;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::construct::Opened;
+use super::construct::OpenedNode;
+use super::existing_nodes;
 use super::groups::Grouped;
+use super::remaining_demand::RemainingDemand;
 use super::reserved::Reservations;
 use super::shape_index::{Headroom, ShapeIndex};
-use super::stock::Stock;
-use super::terrain;
 use super::{Draft, balance, exact};
 use crate::compile::{CPU, Compiled, MEMORY, flexible};
 use crate::model::MinValuesPolicy;
@@ -86,24 +86,24 @@ const FEW_NODES: usize = 10;
 
 /// Makes `draft` cheaper if possible.
 pub(super) fn improve(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Draft, effort: Effort) {
-    let can_be_lifted = |node: &Opened| node.units.len() <= MOST_LIFTED;
+    let can_be_lifted = |node: &OpenedNode| node.units.len() <= MOST_LIFTED;
     if draft.opened.len() > MOST_NODES || !draft.opened.iter().any(can_be_lifted) {
         return;
     }
-    let (stock, _) = Stock::of_groups(grouped, compiled.cells.len());
-    let shape_index = ShapeIndex::new(compiled, grouped, &stock, true);
+    let (unplaced, _) = RemainingDemand::of_groups(grouped, compiled.cells.len());
+    let shape_index = ShapeIndex::new(compiled, grouped, &unplaced, true);
     let headroom = Headroom::new(compiled);
     let nothing_decided = grouped.rules.domain.is_empty() && draft.existing.is_empty() && draft.left.is_empty();
     let strict = compiled.options.min_values == MinValuesPolicy::Strict;
     let choosy = strict && compiled.problem.pools.iter().any(|pool| !flexible::asked(pool).is_empty());
-    if nothing_decided && exact::applies(&shape_index, &stock, &headroom)
+    if nothing_decided && exact::applies(&shape_index, &unplaced, &headroom)
         || headroom.binds() && !draft.left.is_empty()
         || choosy
     {
         return;
     }
-    let standing = terrain::standing(compiled);
-    let standing_admits = terrain::standing_admits(compiled, &standing);
+    let standing = existing_nodes::standing(compiled);
+    let standing_admits = existing_nodes::standing_admits(compiled, &standing);
     let market = Market::new(compiled, grouped, &shape_index);
     if market.places.len() > MOST_SEATS {
         return;
@@ -116,7 +116,7 @@ pub(super) fn improve(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     if !seat_all(&mut table, draft) {
         return;
     }
-    let counts_some = terrain::counts_some_nodes(grouped);
+    let counts_some = existing_nodes::counts_some_nodes(grouped);
     let holds = |table: &Table<'_>| {
         (!headroom.binds() || within_limits(table, headroom.clone()))
             && (!counts_some || !balance::restore(compiled, grouped, &mut drafted(table, draft)))
@@ -161,7 +161,7 @@ fn seat_all(table: &mut Table<'_>, draft: &Draft) -> bool {
     table.seats.len() + MOST_LIFTED <= MOST_SEATS
 }
 
-fn offer_of(market: &Market<'_>, place: usize, node: &Opened) -> Option<usize> {
+fn offer_of(market: &Market<'_>, place: usize, node: &OpenedNode) -> Option<usize> {
     market.places[place].offers.iter().position(|offer| offer.shape == node.shape && offer.cell == node.cell)
 }
 

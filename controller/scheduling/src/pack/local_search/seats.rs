@@ -5,9 +5,9 @@ use smallvec::SmallVec;
 use super::market::{Market, Offer};
 use super::tally::Tally;
 use crate::compile::{Compiled, Part, fits};
-use crate::pack::construct::Opened;
+use crate::pack::construct::OpenedNode;
+use crate::pack::existing_nodes::ExistingNode;
 use crate::pack::groups::Grouped;
-use crate::pack::terrain::ExistingNode;
 
 /// Unit and its group.
 pub(super) type Member = (u32, u32);
@@ -210,17 +210,17 @@ impl Table<'_> {
     }
 
     /// Returns the nodes of `seats` to launch, in order.
-    pub(super) fn opened(&self, seats: &[Seat]) -> Vec<Opened> {
+    pub(super) fn opened(&self, seats: &[Seat]) -> Vec<OpenedNode> {
         let full = seats.iter().filter(|seat| !seat.members.is_empty());
         full.filter_map(|seat| {
             let units = seat.members.iter().map(|&(unit, _)| unit).collect();
             match seat.kind {
                 Kind::Bought(offer) => {
                     let offer = self.market.places[seat.place].offers[offer];
-                    Some(Opened { shape: offer.shape, cell: offer.cell, price: offer.price, units, reserved: None })
+                    Some(OpenedNode { shape: offer.shape, cell: offer.cell, price: offer.price, units, reserved: None })
                 }
                 Kind::Reserved(shape, cell, offering, price) => {
-                    Some(Opened { shape, cell, price, units, reserved: Some(offering) })
+                    Some(OpenedNode { shape, cell, price, units, reserved: Some(offering) })
                 }
                 Kind::ExistingNode(_) => None,
             }

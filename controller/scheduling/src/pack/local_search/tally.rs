@@ -4,8 +4,8 @@ use fixedbitset::FixedBitSet;
 
 use super::market::Market;
 use crate::compile::{Compiled, Demand, Part};
+use crate::pack::existing_nodes::{self, ExistingNode};
 use crate::pack::groups::Grouped;
-use crate::pack::terrain::{self, ExistingNode};
 use crate::pack::zones::{self, Counts};
 
 /// Marker for places whose nodes lack the label.
@@ -44,7 +44,7 @@ impl<'a> Tally<'a> {
             touched: counts.targets.iter().map(|values| vec![0; values.len()]).collect(),
             counts,
             lifted: vec![0; grouped.rules.domain.len()],
-            counting: terrain::counting_values(compiled, grouped, standing),
+            counting: existing_nodes::counting_values(compiled, grouped, standing),
             value_of: zones::dimensions(compiled, grouped).iter().map(by_place).collect(),
             most_skew: Vec::new(),
         }

@@ -1,15 +1,15 @@
-//! Copies of patterns as nodes: distributes lots to them under the rules, fills the remaining room, and moves each to
-//! the cheapest shape for its content.
+//! Copies of patterns as nodes: distributes batches to them under the rules, fills the remaining room, and moves each
+//! to the cheapest shape for its content.
 
 use fixedbitset::FixedBitSet;
 
 use super::rows::Market;
 use super::{Choice, Generation, Pattern};
 use crate::compile::fits;
-use crate::pack::fill::{Content, FIRST, Filler, NEVER, Site};
+use crate::pack::fill::{Content, FIRST, FillTarget, Filler, NEVER};
 use crate::pack::item_blocks::{Classes, ItemBlocks};
+use crate::pack::remaining_demand::RemainingDemand;
 use crate::pack::shape_index::Headroom;
-use crate::pack::stock::Stock;
 
 /// Minimum value of the content that the rules allow for a copy, as a share of its full value or its price, whichever
 /// is lower, to be opened.
@@ -26,14 +26,20 @@ pub(super) struct Bin {
 
 impl Generation<'_> {
     /// Opens whole copies of a choice, and if fractional copies prevail, those with the largest fractions.
-    pub(super) fn deal(&self, stock: &mut Stock, headroom: &mut Headroom, choice: &Choice, bins: &mut Vec<Bin>) {
-        let mut filler = Filler::new(&self.grouped.rules.host, stock);
+    pub(super) fn deal(
+        &self,
+        unplaced: &mut RemainingDemand,
+        headroom: &mut Headroom,
+        choice: &Choice,
+        bins: &mut Vec<Bin>,
+    ) {
+        let mut filler = Filler::new(&self.grouped.rules.host, unplaced);
         let mut used = choice.used.clone();
         used.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let whole: f64 = used.iter().map(|(_, copies)| copies.floor()).sum();
         let parts: f64 = used.iter().map(|(_, copies)| copies.fract()).sum();
         for &(at, copies) in &used {
-            self.open_copies(stock, headroom, &mut filler, (at, copies.floor() as usize, &choice.values), bins);
+            self.open_copies(unplaced, headroom, &mut filler, (at, copies.floor() as usize, &choice.values), bins);
         }
         if whole > parts {
             return;
@@ -42,14 +48,14 @@ impl Generation<'_> {
         used.sort_by(|a, b| b.1.fract().total_cmp(&a.1.fract()).then(a.0.cmp(&b.0)));
         let most = (parts / 3.0).ceil() as usize;
         for &(at, _) in used.iter().take(most) {
-            self.open_copies(stock, headroom, &mut filler, (at, 1, &choice.values), bins);
+            self.open_copies(unplaced, headroom, &mut filler, (at, 1, &choice.values), bins);
         }
     }
 
     /// Opens copies of a pattern while the content that the rules allow is valuable enough.
     fn open_copies(
         &self,
-        stock: &mut Stock,
+        unplaced: &mut RemainingDemand,
         headroom: &mut Headroom,
         filler: &mut Filler<'_>,
         (at, times, values): (usize, usize, &[f64]),
@@ -62,44 +68,44 @@ impl Generation<'_> {
             if !headroom.allows(compiled, market.shape) {
                 return;
             }
-            let Some((cell, content)) = self.gather(stock, filler, pattern, market) else { return };
+            let Some((cell, content)) = self.gather(unplaced, filler, pattern, market) else { return };
             let worth: f64 = pattern.content.iter().map(|&(row, count)| values[row as usize] * f64::from(count)).sum();
-            if self.value_of(stock, &content, pattern, values) < COMPLETE * worth.min(market.price) {
+            if self.value_of(unplaced, &content, pattern, values) < COMPLETE * worth.min(market.price) {
                 return;
             }
             headroom.spend(compiled, market.shape, 1);
-            let units = stock.take_all(&content);
+            let units = unplaced.take_all(&content);
             bins.push(Bin { shape: market.shape, cell, price: market.price, content, units });
         }
     }
 
-    /// Returns the value of `content`, counting only lots of the rows of a pattern.
-    fn value_of(&self, stock: &Stock, content: &Content, pattern: &Pattern, values: &[f64]) -> f64 {
-        let value = |&(lot, count): &(u32, u32)| {
-            let kind = stock.lots[lot as usize].kind;
+    /// Returns the value of `content`, counting only batches of the rows of a pattern.
+    fn value_of(&self, unplaced: &RemainingDemand, content: &Content, pattern: &Pattern, values: &[f64]) -> f64 {
+        let value = |&(batch, count): &(u32, u32)| {
+            let kind = unplaced.batches[batch as usize].kind;
             let row = pattern.content.iter().find(|&&(row, _)| {
                 let row = &self.rows[row as usize];
-                row.kind == kind && row.lots.contains(&lot)
+                row.kind == kind && row.batches.contains(&batch)
             });
             row.map_or(0.0, |&(row, _)| values[row as usize] * f64::from(count))
         };
         content.iter().map(value).sum()
     }
 
-    /// Returns lots for a copy of a pattern, and their cell: the cell of its market with the most waiting units, or the
-    /// next one if rules or other cells leave too few there.
+    /// Returns batches for a copy of a pattern, and their cell: the cell of its market with the most waiting units, or
+    /// the next one if rules or other cells leave too few there.
     fn gather(
         &self,
-        stock: &Stock,
+        unplaced: &RemainingDemand,
         filler: &mut Filler<'_>,
         pattern: &Pattern,
         market: &Market,
     ) -> Option<(usize, Content)> {
         let waiting = |cell: usize| {
-            let lots = pattern.content.iter().flat_map(|&(row, _)| &self.rows[row as usize].lots);
-            let lots = lots.map(|&lot| &stock.lots[lot as usize]);
-            let here = lots.filter(|lot| stock.masks[lot.mask as usize].contains(cell));
-            here.map(|lot| lot.left() as f64 / stock.cells_of[lot.mask as usize].len() as f64).sum::<f64>()
+            let batches = pattern.content.iter().flat_map(|&(row, _)| &self.rows[row as usize].batches);
+            let batches = batches.map(|&batch| &unplaced.batches[batch as usize]);
+            let here = batches.filter(|batch| unplaced.masks[batch.mask as usize].contains(cell));
+            here.map(|batch| batch.left() as f64 / unplaced.cells_of[batch.mask as usize].len() as f64).sum::<f64>()
         };
         let mut cells: Vec<(f64, usize)> = match *market.cells {
             [cell] => vec![(0.0, cell)],
@@ -109,14 +115,14 @@ impl Generation<'_> {
         let wanted: u32 = pattern.content.iter().map(|&(_, count)| count).sum();
         let mut best: Option<(u32, usize, Content)> = None;
         for (_, cell) in cells {
-            let goes = |lot: &u32| {
-                let one = &stock.lots[*lot as usize];
-                one.left() > 0 && stock.masks[one.mask as usize].contains(cell)
+            let goes = |batch: &u32| {
+                let one = &unplaced.batches[*batch as usize];
+                one.left() > 0 && unplaced.masks[one.mask as usize].contains(cell)
             };
-            let of_row = |row: u32| self.rows[row as usize].lots.iter().copied().filter(goes);
-            let lots: Vec<(Vec<u32>, u32)> =
+            let of_row = |row: u32| self.rows[row as usize].batches.iter().copied().filter(goes);
+            let batches: Vec<(Vec<u32>, u32)> =
                 pattern.content.iter().map(|&(row, count)| (of_row(row).collect(), count)).collect();
-            let content = filler.gather(stock, lots.iter().map(|(lots, count)| (&lots[..], *count)));
+            let content = filler.gather(unplaced, batches.iter().map(|(batches, count)| (&batches[..], *count)));
             let found: u32 = content.iter().map(|&(_, count)| count).sum();
             if best.as_ref().is_none_or(|(most, ..)| found > *most) {
                 best = Some((found, cell, content));
@@ -129,58 +135,59 @@ impl Generation<'_> {
     }
 
     /// Fills the remaining room of the bins, one after the other.
-    pub(super) fn fill_up(&self, stock: &mut Stock, bins: &mut [Bin]) {
+    pub(super) fn fill_up(&self, unplaced: &mut RemainingDemand, bins: &mut [Bin]) {
         let compiled = self.shape_index.compiled;
         let width = compiled.columns.width();
         let weights = vec![1.0; width];
-        let mut filler = Filler::new(&self.grouped.rules.host, stock);
-        let classes = Classes::new(stock, |kind| stock.kinds[kind as usize].signature);
-        let mut shelves: Vec<Option<ItemBlocks>> = vec![None; compiled.cells.len()];
+        let mut filler = Filler::new(&self.grouped.rules.host, unplaced);
+        let classes = Classes::new(unplaced, |kind| unplaced.kinds[kind as usize].signature);
+        let mut blocks_of_cells: Vec<Option<ItemBlocks>> = vec![None; compiled.cells.len()];
         for bin in bins {
-            if stock.left == 0 {
+            if unplaced.left == 0 {
                 break;
             }
             let mut room = compiled.shapes[bin.shape].room.clone();
-            for &(lot, count) in &bin.content {
-                let sizes = &stock.kinds[stock.lots[lot as usize].kind as usize].sizes;
+            for &(batch, count) in &bin.content {
+                let sizes = &unplaced.kinds[unplaced.batches[batch as usize].kind as usize].sizes;
                 room.iter_mut().zip(&**sizes).for_each(|(room, &size)| *room -= size * count as i32);
             }
-            let waits = |kind: &usize| stock.left_of_kind[*kind] > 0 && fits(&stock.kinds[*kind].sizes, &room);
-            if !(0..stock.kinds.len()).any(|kind| waits(&kind)) {
+            let waits = |kind: &usize| unplaced.left_of_kind[*kind] > 0 && fits(&unplaced.kinds[*kind].sizes, &room);
+            if !(0..unplaced.kinds.len()).any(|kind| waits(&kind)) {
                 continue;
             }
-            for &(lot, count) in &bin.content {
-                let rules = &stock.rulesets[stock.lots[lot as usize].ruleset as usize];
+            for &(batch, count) in &bin.content {
+                let rules = &unplaced.rulesets[unplaced.batches[batch as usize].ruleset as usize];
                 (0..count).for_each(|_| filler.preload(&rules.owns, &rules.targets));
             }
             let stage = |&kind: &u32| {
-                let signature = stock.kinds[kind as usize].signature as usize;
+                let signature = unplaced.kinds[kind as usize].signature as usize;
                 let admitted: &FixedBitSet = &self.grouped.admits[signature][bin.cell];
                 if admitted.contains(bin.shape) { FIRST } else { NEVER }
             };
             let stages: Vec<u8> = classes.example.iter().map(stage).collect();
-            let site = Site { room: &room, weights: &weights, cell: bin.cell, stages: &stages, critical: &[] };
-            let shelf = shelves[bin.cell].get_or_insert_with(|| ItemBlocks::new(stock, &classes, bin.cell, width));
-            let content = filler.fill(stock, &site, shelf);
-            bin.units.extend(stock.take_all(&content));
+            let target = FillTarget { room: &room, weights: &weights, cell: bin.cell, stages: &stages, critical: &[] };
+            let item_blocks =
+                blocks_of_cells[bin.cell].get_or_insert_with(|| ItemBlocks::new(unplaced, &classes, bin.cell, width));
+            let content = filler.fill(unplaced, &target, item_blocks);
+            bin.units.extend(unplaced.take_all(&content));
             bin.content.extend(content);
         }
     }
 
     /// Moves a bin to the cheapest market of the same pool weight that holds its content. Rows ignore most rules of
-    /// their lots, so these may have excluded the very units that the shape and cell were chosen for.
-    pub(super) fn move_down(&self, stock: &Stock, headroom: &mut Headroom, bin: &mut Bin) {
+    /// their batches, so these may have excluded the very units that the shape and cell were chosen for.
+    pub(super) fn move_down(&self, unplaced: &RemainingDemand, headroom: &mut Headroom, bin: &mut Bin) {
         let (shape_index, compiled) = (self.shape_index, self.shape_index.compiled);
         let mut sizes = vec![0_i32; compiled.columns.width()];
-        for &(lot, count) in &bin.content {
-            let kind = &stock.kinds[stock.lots[lot as usize].kind as usize];
+        for &(batch, count) in &bin.content {
+            let kind = &unplaced.kinds[unplaced.batches[batch as usize].kind as usize];
             sizes.iter_mut().zip(&*kind.sizes).for_each(|(sum, &size)| *sum += size * count as i32);
         }
         let goes = |shape: usize, cell: usize| {
-            bin.content.iter().all(|&(lot, _)| {
-                let one = &stock.lots[lot as usize];
-                let signature = stock.kinds[one.kind as usize].signature as usize;
-                stock.masks[one.mask as usize].contains(cell) && self.grouped.admits[signature][cell].contains(shape)
+            bin.content.iter().all(|&(batch, _)| {
+                let one = &unplaced.batches[batch as usize];
+                let signature = unplaced.kinds[one.kind as usize].signature as usize;
+                unplaced.masks[one.mask as usize].contains(cell) && self.grouped.admits[signature][cell].contains(shape)
             })
         };
         headroom.refund(compiled, bin.shape);

@@ -9,11 +9,11 @@
 //!  known plan ──► patterns ──► program: cover every row at the least price ──► duals ──► knapsack for each market
 //!                    ▲                                                                        │
 //!                    └──────────────── a content with a value above its price ◄───────────────┘
-//!  program ──► whole copies as bins ──► lots distributed under the rules ──► repeat for the rest ──► bins filled up
+//!  program ──► whole copies as bins ──► batches distributed under the rules ──► repeat for the rest ──► bins filled up
 //! ```
 //!
 //! A row is demand that patterns do not distinguish, mostly a size; a market is a shape in equivalent cells. Slots of a
-//! row are interchangeable, so rules between workloads cost almost nothing: the lots with the most constraints are
+//! row are interchangeable, so rules between workloads cost almost nothing: the batches with the most constraints are
 //! assigned first. The rest that no bin takes is packed like any other plan. All work is counted in cells of knapsacks,
 //! so the same input always gives the same plan.
 
@@ -23,10 +23,10 @@ mod rows;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::construct::Opened;
+use super::construct::OpenedNode;
 use super::groups::Grouped;
+use super::remaining_demand::RemainingDemand;
 use super::shape_index::{Headroom, ShapeIndex};
-use super::stock::Stock;
 use crate::bound::simplex::{Column, Program};
 
 use knapsack::{Item, Knapsack};
@@ -85,36 +85,36 @@ struct Choice {
     values: Vec<f64>,
 }
 
-/// Opens nodes for most of `stock`, as an alternative to the plan `known`; the rest stays in `stock`. Returns `None` if
-/// that promises no saving or would take too long.
+/// Opens nodes for most of `unplaced`, as an alternative to the plan `known`; the rest stays in `unplaced`. Returns
+/// `None` if that promises no saving or would take too long.
 pub(super) fn open(
     shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
-    stock: &mut Stock,
+    unplaced: &mut RemainingDemand,
     headroom: &mut Headroom,
-    known: &[Opened],
-) -> Option<Vec<Opened>> {
-    let mut generation = Generation::new(shape_index, grouped, stock, headroom, known)?;
+    known: &[OpenedNode],
+) -> Option<Vec<OpenedNode>> {
+    let mut generation = Generation::new(shape_index, grouped, unplaced, headroom, known)?;
     let price: f64 = known.iter().filter(|node| node.reserved.is_none()).map(|node| node.price).sum();
-    let mut choice = generation.choose(stock)?;
+    let mut choice = generation.choose(unplaced)?;
     if choice.price > (1.0 - SAVES) * price {
         return None;
     }
     let mut bins = Vec::new();
     for _ in 0..ROUNDS {
         let opened = bins.len();
-        generation.deal(stock, headroom, &choice, &mut bins);
-        if bins.len() == opened || stock.left == 0 {
+        generation.deal(unplaced, headroom, &choice, &mut bins);
+        if bins.len() == opened || unplaced.left == 0 {
             break;
         }
-        match generation.choose(stock) {
+        match generation.choose(unplaced) {
             Some(next) => choice = next,
             None => break,
         }
     }
-    generation.fill_up(stock, &mut bins);
-    bins.iter_mut().for_each(|bin| generation.move_down(stock, headroom, bin));
-    let opened = bins.into_iter().map(|bin| Opened {
+    generation.fill_up(unplaced, &mut bins);
+    bins.iter_mut().for_each(|bin| generation.move_down(unplaced, headroom, bin));
+    let opened = bins.into_iter().map(|bin| OpenedNode {
         shape: bin.shape,
         cell: bin.cell,
         price: bin.price,
@@ -128,19 +128,19 @@ impl<'a> Generation<'a> {
     fn new(
         shape_index: &'a ShapeIndex<'a>,
         grouped: &'a Grouped,
-        stock: &Stock,
+        unplaced: &RemainingDemand,
         headroom: &Headroom,
-        known: &[Opened],
+        known: &[OpenedNode],
     ) -> Option<Self> {
-        let rows = rows::rows(shape_index, grouped, stock, known.len())?;
-        let steps = (STEPS_PER_UNIT * stock.left).min(MOST_STEPS);
+        let rows = rows::rows(shape_index, grouped, unplaced, known.len())?;
+        let steps = (STEPS_PER_UNIT * unplaced.left).min(MOST_STEPS);
         let grid = |shape: usize| Knapsack::grid(&shape_index.compiled.shapes[shape].room);
         // About as many columns as rows are generated, each with at least one knapsack.
         let least = shape_index.basic.iter().map(|&shape| grid(shape)).min()?;
         if rows.len() * rows.len() * least > steps {
             return None;
         }
-        let markets = rows::markets(shape_index, grouped, stock, headroom, &rows)?;
+        let markets = rows::markets(shape_index, grouped, unplaced, headroom, &rows)?;
         let sweep: usize = markets.iter().map(|market| grid(market.shape)).sum::<usize>() * rows.len();
         let is_held = |row: usize| markets.iter().any(|market| market.rows.contains(row));
         if sweep > steps || !(0..rows.len()).all(is_held) {
@@ -158,19 +158,19 @@ impl<'a> Generation<'a> {
             gains,
             steps,
         };
-        generation.learn(stock, known);
+        generation.learn(unplaced, known);
         for row in 0..generation.rows.len() {
-            generation.learn_alone(stock, row);
+            generation.learn_alone(unplaced, row);
         }
         Some(generation)
     }
 
     /// Adds the contents of a plan as patterns.
-    fn learn(&mut self, stock: &Stock, known: &[Opened]) {
+    fn learn(&mut self, unplaced: &RemainingDemand, known: &[OpenedNode]) {
         let mut row_of: FxHashMap<u32, u32> = FxHashMap::default();
         for (row, one) in (0..).zip(&self.rows) {
-            let lots = one.lots.iter().map(|&lot| &stock.lots[lot as usize]);
-            row_of.extend(lots.flat_map(|lot| &lot.units[lot.taken..]).map(|&unit| (unit, row)));
+            let batches = one.batches.iter().map(|&batch| &unplaced.batches[batch as usize]);
+            row_of.extend(batches.flat_map(|batch| &batch.units[batch.taken..]).map(|&unit| (unit, row)));
         }
         for node in known.iter().filter(|node| node.reserved.is_none()) {
             let is_here = |market: &Market| market.shape == node.shape && market.cells.contains(&node.cell);
@@ -184,8 +184,8 @@ impl<'a> Generation<'a> {
     }
 
     /// Adds a pattern with a single row, on the node on which its units cost least.
-    fn learn_alone(&mut self, stock: &Stock, row: usize) {
-        if let Some((market, count)) = self.cheapest_alone(stock, row) {
+    fn learn_alone(&mut self, unplaced: &RemainingDemand, row: usize) {
+        if let Some((market, count)) = self.cheapest_alone(unplaced, row) {
             self.note(Pattern { market: market as u32, content: vec![(row as u32, count)] });
         }
     }
@@ -199,10 +199,10 @@ impl<'a> Generation<'a> {
         })
     }
 
-    /// Returns the cheapest fractional choice of patterns for `stock` that the budget allows; `None` if nothing is
+    /// Returns the cheapest fractional choice of patterns for `unplaced` that the budget allows; `None` if nothing is
     /// left.
-    fn choose(&mut self, stock: &Stock) -> Option<Choice> {
-        let left: Vec<f64> = self.rows.iter().map(|row| row.left(stock) as f64).collect();
+    fn choose(&mut self, unplaced: &RemainingDemand) -> Option<Choice> {
+        let left: Vec<f64> = self.rows.iter().map(|row| row.left(unplaced) as f64).collect();
         let demanded: Vec<usize> = (0..self.rows.len()).filter(|&row| left[row] > 0.0).collect();
         if demanded.is_empty() {
             return None;
@@ -211,7 +211,7 @@ impl<'a> Generation<'a> {
         demanded.iter().enumerate().for_each(|(at, &row)| row_of[row] = at);
         // More expensive than the pattern of the row alone, so that the solution uses patterns only.
         let alone = |row: usize| {
-            let (market, count) = self.cheapest_alone(stock, row)?;
+            let (market, count) = self.cheapest_alone(unplaced, row)?;
             Some(2.0 * left[row].max(f64::from(count)) * self.markets[market].price / f64::from(count))
         };
         let alone: Vec<f64> = demanded.iter().map(|&row| alone(row)).collect::<Option<_>>()?;
@@ -222,7 +222,7 @@ impl<'a> Generation<'a> {
             for (&row, dual) in demanded.iter().zip(duals) {
                 values[row] = dual.max(0.0) / left[row];
             }
-            let at = self.price_out(stock, &values, &left)?;
+            let at = self.price_out(unplaced, &values, &left)?;
             let pattern = &self.patterns[at];
             let demanded = pattern.content.iter().filter(|&&(row, _)| left[row as usize] > 0.0);
             let covers = demanded.map(|&(row, count)| (row_of[row as usize], f64::from(count) / left[row as usize]));
@@ -234,9 +234,9 @@ impl<'a> Generation<'a> {
     }
 
     /// Returns the market in which units of a row alone cost least, and the number of them per node.
-    fn cheapest_alone(&self, stock: &Stock, row: usize) -> Option<(usize, u32)> {
+    fn cheapest_alone(&self, unplaced: &RemainingDemand, row: usize) -> Option<(usize, u32)> {
         let one = &self.rows[row];
-        let sizes = &stock.kinds[one.kind as usize].sizes;
+        let sizes = &unplaced.kinds[one.kind as usize].sizes;
         let most = one.apart.map_or(one.most, |(_, limit)| limit.min(one.most)).max(1);
         let markets = self.markets.iter().enumerate().filter(|(_, market)| market.rows.contains(row));
         let counted = markets.map(|(number, market)| {
@@ -251,7 +251,7 @@ impl<'a> Generation<'a> {
 
     /// Returns a pattern with a value above its price, given the value of a unit of each row: the best known one, or
     /// the first that the knapsacks find.
-    fn price_out(&mut self, stock: &Stock, values: &[f64], left: &[f64]) -> Option<usize> {
+    fn price_out(&mut self, unplaced: &RemainingDemand, values: &[f64], left: &[f64]) -> Option<usize> {
         let worth = |pattern: &Pattern| {
             let content = pattern.content.iter().map(|&(row, count)| values[row as usize] * f64::from(count));
             content.sum::<f64>()
@@ -266,7 +266,7 @@ impl<'a> Generation<'a> {
                 if self.knapsack.steps > self.steps {
                     break;
                 }
-                let Some((pattern, gain)) = self.best_content(stock, market, values, left) else { continue };
+                let Some((pattern, gain)) = self.best_content(unplaced, market, values, left) else { continue };
                 self.gains[market] = gain;
                 if gain > most.max(1.0 + WORTHWHILE)
                     && let Some(at) = self.note(pattern)
@@ -280,14 +280,20 @@ impl<'a> Generation<'a> {
     }
 
     /// Returns the most valuable content of a market, and its value per dollar.
-    fn best_content(&mut self, stock: &Stock, market: usize, values: &[f64], left: &[f64]) -> Option<(Pattern, f64)> {
+    fn best_content(
+        &mut self,
+        unplaced: &RemainingDemand,
+        market: usize,
+        values: &[f64],
+        left: &[f64],
+    ) -> Option<(Pattern, f64)> {
         let one = &self.markets[market];
         let room = &self.shape_index.compiled.shapes[one.shape].room;
         let rows = one.rows.ones().filter(|&row| values[row] > 1e-12 && left[row] > 0.0);
         let item = |row: usize| {
             let of = &self.rows[row];
             let most = of.most.min(left[row] as u32);
-            let sizes = &stock.kinds[of.kind as usize].sizes;
+            let sizes = &unplaced.kinds[of.kind as usize].sizes;
             Item { row: row as u32, sizes, value: values[row], most, apart: of.apart }
         };
         let items: Vec<Item<'_>> = rows.map(item).collect();

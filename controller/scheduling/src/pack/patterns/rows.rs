@@ -5,8 +5,8 @@ use rustc_hash::FxHashMap;
 
 use crate::compile::fits;
 use crate::pack::groups::Grouped;
+use crate::pack::remaining_demand::RemainingDemand;
 use crate::pack::shape_index::{Headroom, ShapeIndex};
-use crate::pack::stock::Stock;
 
 /// Maximum number of rows of the program and its dense inverse.
 const MOST_ROWS: usize = 512;
@@ -31,16 +31,16 @@ pub(super) struct Row {
     pub(super) kind: u32,
     /// Anti-affinity rule between the units, and the number of them that a node may hold.
     pub(super) apart: Option<(u32, u32)>,
-    /// Lots, those with the fewest cells first, then those with the most rules.
-    pub(super) lots: Vec<u32>,
-    /// Number of units that a node may hold by the rules of each lot on itself.
+    /// Batches, those with the fewest cells first, then those with the most rules.
+    pub(super) batches: Vec<u32>,
+    /// Number of units that a node may hold by the rules of each batch on itself.
     pub(super) most: u32,
 }
 
 impl Row {
     /// Returns the number of units left.
-    pub(super) fn left(&self, stock: &Stock) -> usize {
-        self.lots.iter().map(|&lot| stock.lots[lot as usize].left()).sum()
+    pub(super) fn left(&self, unplaced: &RemainingDemand) -> usize {
+        self.batches.iter().map(|&batch| unplaced.batches[batch as usize].left()).sum()
     }
 }
 
@@ -54,42 +54,53 @@ pub(super) struct Market {
     pub(super) rows: FixedBitSet,
 }
 
-/// Returns the rows of `stock`, for which a plan of `nodes` nodes is known; `None` if there are too many.
-pub(super) fn rows(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &Stock, nodes: usize) -> Option<Vec<Row>> {
-    let by_cells = gathered(shape_index, grouped, stock, nodes, true);
+/// Returns the rows of `unplaced`, for which a plan of `nodes` nodes is known; `None` if there are too many.
+pub(super) fn rows(
+    shape_index: &ShapeIndex<'_>,
+    grouped: &Grouped,
+    unplaced: &RemainingDemand,
+    nodes: usize,
+) -> Option<Vec<Row>> {
+    let by_cells = gathered(shape_index, grouped, unplaced, nodes, true);
     let rows =
-        if by_cells.len() <= ROWS_BY_CELLS { by_cells } else { gathered(shape_index, grouped, stock, nodes, false) };
+        if by_cells.len() <= ROWS_BY_CELLS { by_cells } else { gathered(shape_index, grouped, unplaced, nodes, false) };
     (rows.len() <= MOST_ROWS).then_some(rows)
 }
 
-fn gathered(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &Stock, nodes: usize, by_cells: bool) -> Vec<Row> {
+fn gathered(
+    shape_index: &ShapeIndex<'_>,
+    grouped: &Grouped,
+    unplaced: &RemainingDemand,
+    nodes: usize,
+    by_cells: bool,
+) -> Vec<Row> {
     let limit = |rule: u32| grouped.rules.host[rule as usize].limit.max(1) as u32;
-    let weighs = |rule: u32| stock.apart_left(rule).div_ceil(limit(rule) as usize) as f64 >= APART * nodes as f64;
+    let weighs = |rule: u32| unplaced.apart_left(rule).div_ceil(limit(rule) as usize) as f64 >= APART * nodes as f64;
     let mut ids: FxHashMap<Key, usize> = FxHashMap::default();
     let mut rows: Vec<Row> = Vec::new();
-    let waits = |lot: &u32| {
-        let one = &stock.lots[*lot as usize];
+    let waits = |batch: &u32| {
+        let one = &unplaced.batches[*batch as usize];
         one.left() > 0 && shape_index.tier_of_kind[one.kind as usize] != i32::MIN
     };
-    for lot in (0..stock.lots.len() as u32).filter(waits) {
-        let one = &stock.lots[lot as usize];
-        let own = stock.rules_on_itself(lot).map(|rule| (limit(rule), rule)).min();
+    for batch in (0..unplaced.batches.len() as u32).filter(waits) {
+        let one = &unplaced.batches[batch as usize];
+        let own = unplaced.rules_on_itself(batch).map(|rule| (limit(rule), rule)).min();
         let apart = own.filter(|&(_, rule)| weighs(rule)).map(|(limit, rule)| (rule, limit));
         let key = (one.kind, if by_cells { one.mask } else { 0 }, apart);
         let id = *ids.entry(key).or_insert_with(|| {
-            rows.push(Row { kind: one.kind, apart, lots: Vec::new(), most: 0 });
+            rows.push(Row { kind: one.kind, apart, batches: Vec::new(), most: 0 });
             rows.len() - 1
         });
         let most = own.map_or(u32::MAX, |(limit, _)| limit).min(one.left() as u32);
         rows[id].most = rows[id].most.saturating_add(most);
-        rows[id].lots.push(lot);
+        rows[id].batches.push(batch);
     }
     for row in &mut rows {
-        row.lots.sort_by_key(|&lot| {
-            let one = &stock.lots[lot as usize];
-            let rules = &stock.rulesets[one.ruleset as usize];
+        row.batches.sort_by_key(|&batch| {
+            let one = &unplaced.batches[batch as usize];
+            let rules = &unplaced.rulesets[one.ruleset as usize];
             let count = rules.owns.len() + rules.targets.len();
-            (stock.cells_of[one.mask as usize].len(), std::cmp::Reverse(count), lot)
+            (unplaced.cells_of[one.mask as usize].len(), std::cmp::Reverse(count), batch)
         });
     }
     rows
@@ -99,7 +110,7 @@ fn gathered(shape_index: &ShapeIndex<'_>, grouped: &Grouped, stock: &Stock, node
 pub(super) fn markets(
     shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
-    stock: &Stock,
+    unplaced: &RemainingDemand,
     headroom: &Headroom,
     rows: &[Row],
 ) -> Option<Vec<Market>> {
@@ -110,16 +121,16 @@ pub(super) fn markets(
         let first = markets.len();
         let one = &compiled.shapes[shape];
         let holds = |row: &Row| {
-            let kind = &stock.kinds[row.kind as usize];
+            let kind = &unplaced.kinds[row.kind as usize];
             shape_index.tier_of_kind[row.kind as usize] <= shape_index.weight_of(shape) && fits(&kind.sizes, &one.room)
         };
         let held: Vec<usize> = (0..rows.len()).filter(|&row| holds(&rows[row])).collect();
         for (cell, &price) in one.price.iter().enumerate().filter(|(_, price)| price.is_finite()) {
             let goes = |row: &usize| {
                 let row = &rows[*row];
-                let signature = stock.kinds[row.kind as usize].signature as usize;
-                let mut masks = row.lots.iter().map(|&lot| stock.lots[lot as usize].mask as usize);
-                grouped.admits[signature][cell].contains(shape) && masks.any(|mask| stock.masks[mask].contains(cell))
+                let signature = unplaced.kinds[row.kind as usize].signature as usize;
+                let mut masks = row.batches.iter().map(|&batch| unplaced.batches[batch as usize].mask as usize);
+                grouped.admits[signature][cell].contains(shape) && masks.any(|mask| unplaced.masks[mask].contains(cell))
             };
             let mut set = FixedBitSet::with_capacity(rows.len());
             set.extend(held.iter().copied().filter(goes));

@@ -12,13 +12,13 @@ use crate::pack::shape_index::Headroom;
 
 /// Returns all launches of a node, by cell, cheapest first.
 pub(super) fn launches_at(
-    scene: &SearchInput<'_>,
+    input: &SearchInput<'_>,
     reservations: &Reservations,
     headroom: &Headroom,
 ) -> Vec<Vec<Launch>> {
-    let bought = scene.shape_index.by_price.iter().enumerate().map(|(cell, shapes)| {
-        let price = |shape: usize| scene.compiled.shapes[shape].price[cell];
-        let within = shapes.iter().filter(|&&shape| headroom.allows(scene.compiled, shape));
+    let bought = input.shape_index.by_price.iter().enumerate().map(|(cell, shapes)| {
+        let price = |shape: usize| input.compiled.shapes[shape].price[cell];
+        let within = shapes.iter().filter(|&&shape| headroom.allows(input.compiled, shape));
         within.map(|&shape| Launch { shape, price: price(shape), reserved: None }).collect()
     });
     let mut launches: Vec<Vec<Launch>> = bought.collect();
@@ -31,28 +31,28 @@ pub(super) fn launches_at(
 
 /// Returns by cell the weight of the heaviest pool that can hold a unit of `group` in any cell that rules between its
 /// pods and others do not distinguish from it; `i32::MIN` if none can.
-pub(super) fn tiers(scene: &SearchInput<'_>, group: &Group) -> Vec<i32> {
-    let compiled = scene.compiled;
-    let admits = &scene.grouped.admits[group.signature as usize];
+pub(super) fn tiers(input: &SearchInput<'_>, group: &Group) -> Vec<i32> {
+    let compiled = input.compiled;
+    let admits = &input.grouped.admits[group.signature as usize];
     let cells = compiled.cells.len();
     let mut heaviest = vec![i32::MIN; cells];
     for (shape, one) in compiled.shapes.iter().enumerate().filter(|(_, one)| fits(&group.sizes, &one.room)) {
         for (cell, tier) in heaviest.iter_mut().enumerate() {
             if one.offered(cell) && admits[cell].contains(shape) {
-                *tier = (*tier).max(scene.shape_index.weight_of(shape));
+                *tier = (*tier).max(input.shape_index.weight_of(shape));
             }
         }
     }
     let Some(&pod) = group.units.first() else { return heaviest };
-    let reached = |cell: usize| (0..cells).filter(|&other| alike(scene, pod, cell, other)).map(|at| heaviest[at]).max();
+    let reached = |cell: usize| (0..cells).filter(|&other| alike(input, pod, cell, other)).map(|at| heaviest[at]).max();
     (0..cells).map(|cell| reached(cell).unwrap_or(i32::MIN)).collect()
 }
 
 /// Returns true if rules between `pod` and others do not distinguish the two cells.
-fn alike(scene: &SearchInput<'_>, pod: u32, one: usize, other: usize) -> bool {
-    let compiled = scene.compiled;
+fn alike(input: &SearchInput<'_>, pod: u32, one: usize, other: usize) -> bool {
+    let compiled = input.compiled;
     let value = |cell: usize, dimension: usize| compiled.cells.value_index(cell, dimension);
-    let mut pinned = scene.grouped.pinned_of_spec[compiled.problem.pods[pod as usize].spec].ones();
+    let mut pinned = input.grouped.pinned_of_spec[compiled.problem.pods[pod as usize].spec].ones();
     pinned.all(|dimension| value(one, dimension) == value(other, dimension))
 }
 
@@ -60,12 +60,12 @@ impl Search<'_> {
     /// Chooses the cheapest launch for the seat, to which `piece` is already added. Returns false if no node can hold
     /// it.
     pub(super) fn fit(&mut self, piece: usize, seat: usize) -> bool {
-        let scene = self.scene;
+        let input = self.input;
         let one = &self.pieces[piece];
         let node = &self.seats[seat];
         if let Some(position) = node.standing {
-            return scene.standing_admits[one.signature as usize].contains(position)
-                && fits(&self.with_shared_volumes(node, position), &scene.standing[position].room);
+            return input.standing_admits[one.signature as usize].contains(position)
+                && fits(&self.with_shared_volumes(node, position), &input.standing[position].room);
         }
         // Limits and reservations are checked when all pods are placed.
         let Some(launch) = self.launches(node).next() else { return false };
@@ -75,15 +75,15 @@ impl Search<'_> {
 
     /// Returns the launches of a seat, cheapest first, regardless of remaining limits and reservations.
     fn launches<'b>(&'b self, seat: &'b Seat) -> impl Iterator<Item = Launch> + 'b {
-        let scene = self.scene;
+        let input = self.input;
         let cell = seat.cell;
         let members = || seat.pieces.iter().map(|&member| &self.pieces[member as usize]);
         // With limits, lighter pools are allowed too, since heavier ones may be used up.
         let limited = self.headroom.binds();
         let suits = move |shape: usize| {
-            fits(&seat.sizes, &scene.compiled.shapes[shape].room)
-                && (limited || members().any(|member| member.tiers[cell] <= scene.shape_index.weight_of(shape)))
-                && members().all(|member| scene.grouped.admits[member.signature as usize][cell].contains(shape))
+            fits(&seat.sizes, &input.compiled.shapes[shape].room)
+                && (limited || members().any(|member| member.tiers[cell] <= input.shape_index.weight_of(shape)))
+                && members().all(|member| input.grouped.admits[member.signature as usize][cell].contains(shape))
         };
         self.launches_at[cell].iter().copied().filter(move |launch| suits(launch.shape))
     }
@@ -108,11 +108,11 @@ impl Search<'_> {
             return;
         }
         let heaviest = one.pieces.iter().map(|&piece| self.pieces[piece as usize].tiers[one.cell]).min();
-        let weight = |launch: &Launch| self.scene.shape_index.weight_of(launch.shape);
+        let weight = |launch: &Launch| self.input.shape_index.weight_of(launch.shape);
         let due = |launch: &Launch| heaviest.is_none_or(|heaviest| weight(launch) >= heaviest);
         let had = |launch: &Launch| {
             launch.reserved.is_none_or(|entry| self.reservations.has(&entry))
-                && self.headroom.allows(self.scene.compiled, launch.shape)
+                && self.headroom.allows(self.input.compiled, launch.shape)
         };
         // Launches more expensive than the best so far are skipped, but a heavier pool that is too expensive still
         // excludes lighter ones.
@@ -125,7 +125,7 @@ impl Search<'_> {
         }
         for launch in launches {
             let (headroom, reservations) = (self.headroom.clone(), self.reservations.clone());
-            self.headroom.spend(self.scene.compiled, launch.shape, 1);
+            self.headroom.spend(self.input.compiled, launch.shape, 1);
             launch.reserved.iter().for_each(|entry| self.reservations.take(entry));
             self.seats[seat].launch(launch);
             self.buy(seat + 1, price + launch.price);
@@ -138,7 +138,7 @@ impl Search<'_> {
     fn heavier_pools_come_first(&self) -> bool {
         let new = |seat: &&Seat| seat.standing.is_none() && !seat.pieces.is_empty();
         self.seats.iter().filter(new).all(|seat| {
-            let weight = self.scene.shape_index.weight_of(seat.shape);
+            let weight = self.input.shape_index.weight_of(seat.shape);
             seat.pieces.iter().any(|&piece| {
                 let one = &self.pieces[piece as usize];
                 one.tiers[seat.cell] <= weight || self.follows(one) || !self.finds_heavier(one, seat.cell, weight)
@@ -148,15 +148,15 @@ impl Search<'_> {
 
     /// Returns true if a node of a pool heavier than `weight` could still be bought for the pod alone.
     fn finds_heavier(&self, piece: &Piece<'_>, cell: usize, weight: i32) -> bool {
-        let scene = self.scene;
-        let admits = &scene.grouped.admits[piece.signature as usize];
-        let cells = self.launches_at.iter().enumerate().filter(|&(at, _)| alike(scene, piece.unit, cell, at));
+        let input = self.input;
+        let admits = &input.grouped.admits[piece.signature as usize];
+        let cells = self.launches_at.iter().enumerate().filter(|&(at, _)| alike(input, piece.unit, cell, at));
         let bought = cells.flat_map(|(at, launches)| launches.iter().map(move |launch| (at, launch)));
         bought.filter(|(_, launch)| launch.reserved.is_none()).any(|(at, launch)| {
-            scene.shape_index.weight_of(launch.shape) > weight
-                && fits(piece.sizes, &scene.compiled.shapes[launch.shape].room)
+            input.shape_index.weight_of(launch.shape) > weight
+                && fits(piece.sizes, &input.compiled.shapes[launch.shape].room)
                 && admits[at].contains(launch.shape)
-                && self.headroom.allows(scene.compiled, launch.shape)
+                && self.headroom.allows(input.compiled, launch.shape)
         })
     }
 
@@ -170,14 +170,14 @@ impl Search<'_> {
     /// Returns the requests of the pods of a seat on an existing node. A volume that several of them use counts once,
     /// and not at all if it is already attached to the node.
     fn with_shared_volumes(&self, seat: &Seat, position: usize) -> Vec<i32> {
-        let problem = self.scene.compiled.problem;
+        let problem = self.input.compiled.problem;
         let mut sizes = seat.sizes.clone();
-        for (driver, column) in self.scene.compiled.columns.drivers() {
+        for (driver, column) in self.input.compiled.columns.drivers() {
             let of = |spec: &'_ PodSpec| -> Vec<Arc<str>> {
                 let volumes = spec.attachments.iter().filter(|volume| volume.driver == *driver);
                 volumes.map(|volume| Arc::clone(&volume.claim)).collect()
             };
-            let bound = &problem.nodes[self.scene.standing[position].node].bound;
+            let bound = &problem.nodes[self.input.standing[position].node].bound;
             let here: BTreeSet<Arc<str>> = bound.iter().flat_map(|pod| of(&problem.specs[pod.spec])).collect();
             let pods = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit as usize);
             let mut wanted: BTreeSet<Arc<str>> = pods.flat_map(|pod| of(problem.spec_of(pod))).collect();

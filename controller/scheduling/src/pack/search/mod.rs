@@ -14,11 +14,11 @@ use smallvec::SmallVec;
 
 use crate::compile::{Compiled, Part};
 use crate::pack::Draft;
-use crate::pack::construct::Opened;
+use crate::pack::construct::OpenedNode;
+use crate::pack::existing_nodes::ExistingNode;
 use crate::pack::groups::Grouped;
 use crate::pack::reserved::{Entry, Reservations};
 use crate::pack::shape_index::{Headroom, ShapeIndex};
-use crate::pack::terrain::ExistingNode;
 use crate::pack::zones::Counts;
 
 /// Maximum number of pods: beyond it the tree is too large for the budget.
@@ -67,7 +67,7 @@ struct Launch {
 /// Input shared by all placements.
 pub(crate) struct SearchInput<'a> {
     pub(crate) compiled: &'a Compiled<'a>,
-    /// Groups that are not glued.
+    /// Groups that are not bundled.
     pub(crate) grouped: &'a Grouped,
     pub(crate) shape_index: &'a ShapeIndex<'a>,
     pub(crate) standing: &'a [ExistingNode],
@@ -81,7 +81,7 @@ pub(crate) struct SearchInput<'a> {
 }
 
 struct Search<'a> {
-    scene: &'a SearchInput<'a>,
+    input: &'a SearchInput<'a>,
     pieces: Vec<Piece<'a>>,
     headroom: Headroom,
     reservations: Reservations,
@@ -103,11 +103,11 @@ struct Found {
     left: SmallVec<[u8; 8]>,
 }
 
-/// Returns the best placement if it beats `known`, a draft of the `glued` pods, or if `known` breaks a rule.
-pub(crate) fn search(scene: &SearchInput<'_>, glued: &Grouped, known: &Draft) -> Option<Draft> {
+/// Returns the best placement if it beats `known`, a draft of the `bundled` pods, or if `known` breaks a rule.
+pub(crate) fn search(input: &SearchInput<'_>, bundled: &Grouped, known: &Draft) -> Option<Draft> {
     let mut pieces: Vec<Piece<'_>> = Vec::new();
-    for (number, group) in scene.grouped.groups.iter().enumerate() {
-        let tiers = launch::tiers(scene, group);
+    for (number, group) in input.grouped.groups.iter().enumerate() {
+        let tiers = launch::tiers(input, group);
         for &unit in &group.units {
             pieces.push(Piece {
                 unit,
@@ -121,26 +121,26 @@ pub(crate) fn search(scene: &SearchInput<'_>, glued: &Grouped, known: &Draft) ->
     }
     // Large pods first; interchangeable ones are adjacent, so that their order can be fixed.
     pieces.sort_by(|a, b| b.sizes.cmp(a.sizes).then(a.group.cmp(&b.group)).then(a.unit.cmp(&b.unit)));
-    let rules = scene.grouped.rules.host.len();
-    let seats = scene
+    let rules = input.grouped.rules.host.len();
+    let seats = input
         .standing
         .iter()
         .enumerate()
         .map(|(position, one)| {
             let mut seat = Seat::new(Some(position), one.cell, one.room.len(), rules);
-            let node = &scene.compiled.problem.nodes[one.node];
-            for (owns, targets) in node.bound.iter().map(|bound| scene.grouped.bound_on_host(bound)) {
+            let node = &input.compiled.problem.nodes[one.node];
+            for (owns, targets) in node.bound.iter().map(|bound| input.grouped.bound_on_host(bound)) {
                 owns.iter().for_each(|&rule| seat.owners[rule as usize] += 1);
                 targets.iter().for_each(|&(rule, count)| seat.targets[rule as usize] += count);
             }
             seat
         })
         .collect();
-    let (headroom, reservations) = (Headroom::new(scene.compiled), Reservations::new(scene.compiled));
+    let (headroom, reservations) = (Headroom::new(input.compiled), Reservations::new(input.compiled));
     let mut search = Search {
-        scene,
+        input,
         pieces,
-        launches_at: launch::launches_at(scene, &reservations, &headroom),
+        launches_at: launch::launches_at(input, &reservations, &headroom),
         counted: headroom.binds() || !reservations.entries.is_empty(),
         headroom,
         reservations,
@@ -151,9 +151,9 @@ pub(crate) fn search(scene: &SearchInput<'_>, glued: &Grouped, known: &Draft) ->
         best: None,
         ceiling: (usize::MAX, f64::INFINITY),
     };
-    let held = search.holds_for(glued, known);
+    let held = search.holds_for(bundled, known);
     if held {
-        let left = known.left.iter().map(|(unit, _)| glued.pods(unit).len()).sum();
+        let left = known.left.iter().map(|(unit, _)| bundled.pods(unit).len()).sum();
         search.ceiling = (left, known.price());
     }
     search.place(0);
@@ -204,8 +204,8 @@ impl Search<'_> {
         for seat in 0..self.seats.len() {
             self.try_seat(piece, seat);
         }
-        let cells = self.scene.compiled.cells.len();
-        let (width, rules) = (self.pieces[piece].sizes.len(), self.scene.grouped.rules.host.len());
+        let cells = self.input.compiled.cells.len();
+        let (width, rules) = (self.pieces[piece].sizes.len(), self.input.grouped.rules.host.len());
         for cell in 0..cells {
             self.seats.push(Seat::new(None, cell, width, rules));
             self.try_seat(piece, self.seats.len() - 1);
@@ -219,16 +219,16 @@ impl Search<'_> {
     }
 
     /// Returns true if the rules between pods hold for `draft`.
-    fn holds_for(&mut self, glued: &Grouped, draft: &Draft) -> bool {
+    fn holds_for(&mut self, bundled: &Grouped, draft: &Draft) -> bool {
         let empty = self.seats.clone();
         let piece_of = |pod: &u32| self.pieces.iter().position(|piece| piece.unit == *pod);
         let pieces_of = |units: &[u32]| -> SmallVec<[u8; 8]> {
-            let pods = units.iter().flat_map(|unit| glued.pods(unit));
+            let pods = units.iter().flat_map(|unit| bundled.pods(unit));
             pods.filter_map(piece_of).map(|piece| piece as u8).collect()
         };
         let mut seats = empty.clone();
         for (node, units) in &draft.existing {
-            let position = self.scene.standing.iter().position(|one| one.node == *node);
+            let position = self.input.standing.iter().position(|one| one.node == *node);
             position.into_iter().for_each(|position| seats[position].pieces = pieces_of(units));
         }
         for opened in &draft.opened {
@@ -281,7 +281,7 @@ impl Search<'_> {
     }
 
     fn blocked(&self, part: &Part, seat: &Seat) -> bool {
-        let rules = &self.scene.grouped.rules.host;
+        let rules = &self.input.grouped.rules.host;
         let own = |rule: u32| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
         part.owns_host.iter().any(|&rule| seat.targets[rule as usize] + own(rule) > rules[rule as usize].limit)
             || part.targets_host.iter().any(|&(rule, count)| {
@@ -294,11 +294,11 @@ impl Search<'_> {
         for seat in found.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
             let units: Vec<u32> = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit).collect();
             match seat.standing {
-                Some(position) => draft.existing.push((self.scene.standing[position].node, units)),
+                Some(position) => draft.existing.push((self.input.standing[position].node, units)),
                 None => {
                     let (shape, cell, price) = (seat.shape, seat.cell, seat.price);
                     let reserved = seat.reserved.map(|entry| entry.offering);
-                    draft.opened.push(Opened { shape, cell, price, units, reserved });
+                    draft.opened.push(OpenedNode { shape, cell, price, units, reserved });
                 }
             }
         }

@@ -2,17 +2,17 @@
 
 use super::{Piece, Search, Seat};
 use crate::compile::{Demand, Filter};
-use crate::pack::{terrain, zones};
+use crate::pack::{existing_nodes, zones};
 
 impl Search<'_> {
     /// Returns true if all rules between pods hold for the placement.
     pub(super) fn holds(&self) -> bool {
-        let rules = &self.scene.grouped.rules;
-        let cells = &self.scene.compiled.cells;
+        let rules = &self.input.grouped.rules;
+        let cells = &self.input.compiled.cells;
         let value_in = |rule: usize, cell: usize| {
-            self.scene.dimension_of[rule].and_then(|dimension| cells.value_index(cell, dimension))
+            self.input.dimension_of[rule].and_then(|dimension| cells.value_index(cell, dimension))
         };
-        let mut counts = self.scene.bound.clone();
+        let mut counts = self.input.bound.clone();
         // Values to which some pod was added; violations among bound pods only are ignored.
         let mut touched: Vec<Vec<bool>> = counts.targets.iter().map(|values| vec![false; values.len()]).collect();
         for seat in self.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
@@ -39,7 +39,7 @@ impl Search<'_> {
         let domains = rules.domain.iter().enumerate().all(|(at, rule)| match &rule.demand {
             Demand::Spread { required: false, .. } => true,
             Demand::Spread { max_skew, min_domains, .. } => {
-                let fewest = zones::fewest(&counts.targets[at], &self.scene.counting[at], *min_domains);
+                let fewest = zones::fewest(&counts.targets[at], &self.input.counting[at], *min_domains);
                 // Owners planned before count in values to which a pod was added.
                 let owned = |value: &usize| touched[at][*value] && counts.owners[at][*value] > 0;
                 (0..touched[at].len()).filter(owned).all(|value| counts.targets[at][value] - fewest <= *max_skew)
@@ -56,17 +56,17 @@ impl Search<'_> {
 
     /// Returns true if pods on a seat count for a spread.
     fn passes(&self, filter: &Filter, seat: &Seat) -> bool {
-        let compiled = self.scene.compiled;
+        let compiled = self.input.compiled;
         if let Some(position) = seat.standing {
-            return filter.counts_on(&compiled.problem.nodes[self.scene.standing[position].node]);
+            return filter.counts_on(&compiled.problem.nodes[self.input.standing[position].node]);
         }
         let pods = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit);
-        terrain::counts_on_new(compiled, self.scene.grouped, filter, (seat.shape, seat.cell), pods)
+        existing_nodes::counts_on_new(compiled, self.input.grouped, filter, (seat.shape, seat.cell), pods)
     }
 
     /// Returns true if a pod has required affinity to other pods.
     pub(super) fn follows(&self, piece: &Piece<'_>) -> bool {
-        let rules = &self.scene.grouped.rules.domain;
+        let rules = &self.input.grouped.rules.domain;
         let company = |rule: &u32| rules[*rule as usize].demand == Demand::Company;
         !piece.part.joins.is_empty() || piece.part.owns_domain.iter().any(company)
     }
@@ -101,20 +101,20 @@ impl Search<'_> {
 
     /// Returns true if the affinity of `piece` is satisfied once the pieces of the set `bound` are bound.
     fn finds_company(&self, piece: usize, bound: usize, seat_of: &[usize]) -> bool {
-        let scene = self.scene;
-        let (problem, rules, cells) = (scene.compiled.problem, &scene.grouped.rules, &scene.compiled.cells);
+        let input = self.input;
+        let (problem, rules, cells) = (input.compiled.problem, &input.grouped.rules, &input.compiled.cells);
         let one = &self.pieces[piece];
         let others = || (0..self.pieces.len()).filter(move |&other| bound >> other & 1 == 1);
         let selected =
             |subject: u32, piece: usize| rules.selects(subject, problem.spec_of(self.pieces[piece].unit as usize));
         let on_hosts = one.part.joins.iter().all(|&subject| {
             let bound_on = |position: usize| {
-                let pods = &problem.nodes[scene.standing[position].node].bound;
+                let pods = &problem.nodes[input.standing[position].node].bound;
                 pods.iter().any(|pod| pod.counts && rules.selects(subject, &problem.specs[pod.spec]))
             };
             let here = self.seats[seat_of[piece]].standing.is_some_and(bound_on)
                 || others().any(|other| seat_of[other] == seat_of[piece] && selected(subject, other));
-            let nobody = || !(0..scene.standing.len()).any(bound_on) && !others().any(|other| selected(subject, other));
+            let nobody = || !(0..input.standing.len()).any(bound_on) && !others().any(|other| selected(subject, other));
             here || selected(subject, piece) && nobody()
         });
         let counted =
@@ -123,15 +123,15 @@ impl Search<'_> {
         on_hosts
             && owned.all(|rule| {
                 let of = &rules.domain[rule as usize];
-                let Some(dimension) = scene.dimension_of[rule as usize].filter(|_| of.demand == Demand::Company) else {
+                let Some(dimension) = input.dimension_of[rule as usize].filter(|_| of.demand == Demand::Company) else {
                     return of.demand != Demand::Company;
                 };
                 let value_of = |piece: usize| cells.value_index(self.seats[seat_of[piece]].cell, dimension);
                 let Some(value) = value_of(piece) else { return false };
                 let mut leaders = others().filter(|&other| counted(other, rule));
-                let here = scene.bound.targets[rule as usize][value] > 0
+                let here = input.bound.targets[rule as usize][value] > 0
                     || leaders.clone().any(|leader| value_of(leader) == Some(value));
-                here || counted(piece, rule) && scene.bound.total[rule as usize] == 0 && leaders.next().is_none()
+                here || counted(piece, rule) && input.bound.total[rule as usize] == 0 && leaders.next().is_none()
             })
     }
 }

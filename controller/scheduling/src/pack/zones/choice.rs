@@ -58,7 +58,7 @@ impl Zoning<'_> {
         } else {
             claims.sort_unstable_by(order);
         }
-        if self.taste == ZonePolicy::Emptiest {
+        if self.zone_policy == ZonePolicy::Emptiest {
             claims.truncate(1);
         }
         for claim in claims {

@@ -85,7 +85,7 @@ impl Contest {
     }
 
     fn cost(&self, zoning: &Zoning<'_>, value: usize) -> Cost {
-        if zoning.taste == ZonePolicy::Cheapest { self.costs[value] } else { (0, 0.0) }
+        if zoning.zone_policy == ZonePolicy::Cheapest { self.costs[value] } else { (0, 0.0) }
     }
 }
 

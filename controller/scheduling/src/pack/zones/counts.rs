@@ -4,8 +4,8 @@ use fixedbitset::FixedBitSet;
 
 use super::Zoning;
 use crate::compile::{Compiled, Demand};
+use crate::pack::existing_nodes::ExistingNode;
 use crate::pack::groups::Grouped;
-use crate::pack::terrain::ExistingNode;
 
 /// Counts by rule and value.
 #[derive(Debug, Clone)]

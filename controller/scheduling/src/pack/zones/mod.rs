@@ -16,8 +16,8 @@ use std::rc::Rc;
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::existing_nodes::{self, ExistingNode};
 use super::groups::Grouped;
-use super::terrain::{self, ExistingNode};
 use crate::compile::{CPU, Compiled, Demand, MEMORY};
 use crate::solution::Reason;
 
@@ -66,7 +66,7 @@ struct Zoning<'a> {
     /// Cells without a value, by dimension.
     bare: Vec<FixedBitSet>,
     counts: Counts,
-    taste: ZonePolicy,
+    zone_policy: ZonePolicy,
     tasted: bool,
     /// Load by dimension and value, as a share of all pending cpu plus a share of all memory. The last entry of each
     /// dimension is the load of cells without a value.
@@ -94,7 +94,7 @@ pub(crate) fn assign(
     standing: &[ExistingNode],
     standing_admits: &[FixedBitSet],
     without: &FxHashSet<u32>,
-    taste: ZonePolicy,
+    zone_policy: ZonePolicy,
 ) -> Zoned {
     let dimension_of = dimensions(compiled, grouped);
     let mut zoning = Zoning {
@@ -102,12 +102,12 @@ pub(crate) fn assign(
         grouped,
         standing,
         standing_admits,
-        counting: terrain::counting_values(compiled, grouped, standing),
-        deaf: terrain::deaf_values(compiled, grouped, standing),
+        counting: existing_nodes::counting_values(compiled, grouped, standing),
+        deaf: existing_nodes::deaf_values(compiled, grouped, standing),
         bare: compiled.cells.without_value(),
         counts: bound_counts(compiled, grouped, standing),
         dimension_of,
-        taste,
+        zone_policy,
         tasted: false,
         load: compiled.cells.dimensions.iter().map(|dimension| vec![0.0; dimension.values.len() + 1]).collect(),
         costs: FxHashMap::default(),
@@ -171,7 +171,7 @@ impl Zoning<'_> {
                 if let Some(reach) = known.get(&key) {
                     return reach.clone();
                 }
-                let reach = terrain::reach(
+                let reach = existing_nodes::reach(
                     self.compiled,
                     self.grouped,
                     group.signature,
@@ -246,7 +246,7 @@ impl Zoning<'_> {
     ) {
         let of = &self.grouped.groups[group];
         if !of.part.joins.is_empty() {
-            // Glue found no targets for them.
+            // Bundling found no targets for them.
             let units = of.units.iter().filter(|unit| !without.contains(unit));
             zoned.rejected.extend(units.map(|&unit| (unit, Reason::PodAffinity)));
             return;

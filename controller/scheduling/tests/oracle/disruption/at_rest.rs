@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use muster_scheduling::disrupt::{
-    DisruptionInput, NodePod, PodBudget, Settings, Share, carried_out, decide, populated,
+    BudgetLimit, DisruptionInput, NodePod, PodBudget, Settings, carried_out, decide, populated,
 };
 use muster_scheduling::labels::{CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE};
 use muster_scheduling::model::*;
@@ -175,7 +175,7 @@ fn sprawling(seed: u64, owners: Owners) -> DisruptionInput {
     let mut policies = vec![policy(&mut random, true)];
     let mut pod_budgets = Vec::new();
     if owners == Owners::Careful {
-        policies[0].budgets[0].nodes = Share::Percent(10);
+        policies[0].budgets[0].nodes = BudgetLimit::Percent(10);
         pod_budgets.extend(applications.pods.iter().enumerate().map(|(number, pods)| PodBudget {
             name: format!("default/app-{number}").into(),
             allowed: u32::try_from(pods.iter().sum::<usize>().div_ceil(5)).unwrap(),
@@ -188,33 +188,33 @@ fn sprawling(seed: u64, owners: Owners) -> DisruptionInput {
     })
 }
 
-fn price(estate: &DisruptionInput) -> f64 {
-    (0..estate.problem.nodes.len()).filter_map(|node| estate.price(node)).sum()
+fn price(input: &DisruptionInput) -> f64 {
+    (0..input.problem.nodes.len()).filter_map(|node| input.price(node)).sum()
 }
 
 /// Consolidates until nothing is left to do; how that went, in words.
 fn settle(seed: u64, owners: Owners) -> String {
-    let mut estate = sprawling(seed, owners);
-    let mut problem = estate.problem.clone();
+    let mut input = sprawling(seed, owners);
+    let mut problem = input.problem.clone();
     for node in std::mem::take(&mut problem.nodes) {
         problem.pods.extend(node.bound.into_iter().map(|pod| Pod { name: pod.name, spec: pod.spec }));
     }
     let bound = lower_bound(&problem, &Options::default(), &solve(&problem, &Options::default()));
-    let before = price(&estate);
+    let before = price(&input);
     let mut moment = now();
     let mut rounds = 0;
     loop {
-        let decision = decide(&estate, moment, &Settings::default());
-        assert_eq!(faults(&estate, &Settings::default(), &decision), Vec::<String>::new());
+        let decision = decide(&input, moment, &Settings::default());
+        assert_eq!(faults(&input, &Settings::default(), &decision), Vec::<String>::new());
         if decision.commands.is_empty() {
             break;
         }
-        estate = carried_out(&estate, &decision, moment);
+        input = carried_out(&input, &decision, moment);
         moment += SignedDuration::from_mins(10);
         rounds += 1;
-        assert!(rounds <= ROUNDS, "seed {seed} does not come to rest: {:.4} of the bound", price(&estate) / bound);
+        assert!(rounds <= ROUNDS, "seed {seed} does not come to rest: {:.4} of the bound", price(&input) / bound);
     }
-    let after = price(&estate);
+    let after = price(&input);
     let words = format!("seed {seed}: {before:.2} to {after:.2} in {rounds} rounds, {:.4} of the bound", after / bound);
     assert!(before > 2.0 * bound && after <= AT_MOST * bound, "{words}");
     words

@@ -6,8 +6,8 @@ mod mutations;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_scheduling::disrupt::{
-    Cause, Consolidation, Decision, DisruptionInput, Drift, Hold, Interruption, NodeBudget, NodePod, PodBudget, Policy,
-    Schedule, Settings, Share, Window, carried_out, decide, populated,
+    BudgetLimit, Cause, Consolidation, Decision, DisruptionBlocker, DisruptionInput, Drift, Interruption, NodeBudget,
+    NodePod, PodBudget, Policy, Schedule, Settings, Window, carried_out, decide, populated,
 };
 use muster_scheduling::model::Options;
 use muster_scheduling::{solve, validate_disruption};
@@ -25,7 +25,7 @@ fn now() -> Timestamp {
 }
 
 /// A cluster whose load has fallen. `calm`: nobody objects to anything.
-fn estate(seed: u64, calm: bool) -> DisruptionInput {
+fn input(seed: u64, calm: bool) -> DisruptionInput {
     let mut random = Random::new(seed ^ 0xd15);
     let problem = cases::crowd(seed);
     let pod_budgets = (0..3).map(|number| PodBudget {
@@ -34,40 +34,40 @@ fn estate(seed: u64, calm: bool) -> DisruptionInput {
     });
     let pod_budgets: Vec<PodBudget> = pod_budgets.collect();
     let policies = problem.pools.iter().map(|_| policy(&mut random, calm)).collect();
-    let members = problem.nodes.iter().map(|_| None).collect();
+    let managed_nodes = problem.nodes.iter().map(|_| None).collect();
     let solution = solve(&problem, &Options::default());
-    let empty = DisruptionInput { problem, members, policies, pod_budgets };
+    let empty = DisruptionInput { problem, managed_nodes, policies, pod_budgets };
     let since = now() - SignedDuration::from_hours(2);
-    let mut estate = populated(empty, &solution, since, |_| node_pod(&mut random, calm));
-    estate.problem.pods.clear();
-    for (node, member) in estate.problem.nodes.iter_mut().zip(&mut estate.members) {
-        let Some(member) = member else { continue };
+    let mut input = populated(empty, &solution, since, |_| node_pod(&mut random, calm));
+    input.problem.pods.clear();
+    for (node, managed_node) in input.problem.nodes.iter_mut().zip(&mut input.managed_nodes) {
+        let Some(managed_node) = managed_node else { continue };
         let stays: Vec<bool> = node.bound.iter().map(|_| random.chance(55)).collect();
         let mut stays_at = stays.iter();
         node.bound.retain(|_| *stays_at.next().unwrap());
         let mut stays_at = stays.iter();
-        member.node_pods.retain(|_| *stays_at.next().unwrap());
+        managed_node.node_pods.retain(|_| *stays_at.next().unwrap());
         if calm {
             continue;
         }
         node.initialized = !random.chance(3);
-        member.ready = !random.chance(5);
-        member.do_not_disrupt = random.chance(5);
-        member.drain_is_bounded = random.chance(30);
+        managed_node.ready = !random.chance(5);
+        managed_node.do_not_disrupt = random.chance(5);
+        managed_node.drain_is_bounded = random.chance(30);
         if random.chance(8) {
             let since = random.chance(50).then(|| since + SignedDuration::from_mins(random.below(60) as i64));
-            member.drifted = Some(Drift { since, reason: "AMIDrift".into(), detail: "".into() });
+            managed_node.drifted = Some(Drift { since, reason: "AMIDrift".into(), detail: "".into() });
         }
-        member.expire_after = random.chance(5).then(|| SignedDuration::from_mins(60 + random.below(120) as i64));
+        managed_node.expire_after = random.chance(5).then(|| SignedDuration::from_mins(60 + random.below(120) as i64));
         if random.chance(3) {
-            member.interrupted = Some(Interruption { since: None, notice: "notice".into() });
+            managed_node.interrupted = Some(Interruption { since: None, notice: "notice".into() });
         }
     }
-    estate
+    input
 }
 
 fn policy(random: &mut Random, calm: bool) -> Policy {
-    let all = NodeBudget { nodes: Share::Percent(100), causes: Vec::new(), window: Window::Always };
+    let all = NodeBudget { nodes: BudgetLimit::Percent(100), causes: Vec::new(), window: Window::Always };
     if calm {
         let consolidate_after = Some(SignedDuration::ZERO);
         return Policy {
@@ -77,15 +77,15 @@ fn policy(random: &mut Random, calm: bool) -> Policy {
             rests_until: None,
         };
     }
-    let mut budgets = vec![NodeBudget { nodes: Share::Percent(20 + random.below(80) as u64), ..all.clone() }];
+    let mut budgets = vec![NodeBudget { nodes: BudgetLimit::Percent(20 + random.below(80) as u64), ..all.clone() }];
     if random.chance(30) {
         let causes = vec![*random.pick(&[Cause::Empty, Cause::Underutilized, Cause::Drifted])];
-        budgets.push(NodeBudget { nodes: Share::Count(random.below(3) as u64), causes, window: Window::Always });
+        budgets.push(NodeBudget { nodes: BudgetLimit::Count(random.below(3) as u64), causes, window: Window::Always });
     }
     if random.chance(20) {
         let schedule = Schedule::parse("0 9 * * mon-fri").unwrap();
         let window = Window::After(schedule, SignedDuration::from_hours(*random.pick(&[1, 8])));
-        budgets.push(NodeBudget { nodes: Share::Count(1), causes: Vec::new(), window });
+        budgets.push(NodeBudget { nodes: BudgetLimit::Count(1), causes: Vec::new(), window });
     }
     let kinds = [Consolidation::WhenEmpty, Consolidation::WhenEmptyOrUnderutilized, Consolidation::Balanced];
     Policy {
@@ -109,10 +109,14 @@ fn node_pod(random: &mut Random, calm: bool) -> NodePod {
     if calm {
         return plain;
     }
-    let until = |hours: i64| Some(Hold::Until(now() + SignedDuration::from_hours(hours)));
+    let until = |hours: i64| Some(DisruptionBlocker::Until(now() + SignedDuration::from_hours(hours)));
     NodePod {
         eviction_cost: *random.pick(&[1.0, 1.0, 1.0, 2.5, 0.0, -3.0]),
-        hold: if random.chance(6) { *random.pick(&[Some(Hold::Always), until(1), until(-1)]) } else { None },
+        hold: if random.chance(6) {
+            *random.pick(&[Some(DisruptionBlocker::Always), until(1), until(-1)])
+        } else {
+            None
+        },
         budgets: if random.chance(25) { vec![random.below(3)] } else { Vec::new() },
         controlled: !random.chance(10),
         ..plain
@@ -123,8 +127,8 @@ fn settings(seed: u64) -> Settings {
     Settings { spot_to_spot: seed.is_multiple_of(3), first: seed.is_multiple_of(7), ..Settings::default() }
 }
 
-fn faults(estate: &DisruptionInput, settings: &Settings, decision: &Decision) -> Vec<String> {
-    validate_disruption(estate, now(), settings, decision).iter().map(ToString::to_string).collect()
+fn faults(input: &DisruptionInput, settings: &Settings, decision: &Decision) -> Vec<String> {
+    validate_disruption(input, now(), settings, decision).iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -132,10 +136,10 @@ fn every_decision_keeps_its_promises() {
     let mut failed = Vec::new();
     let mut seen = std::collections::BTreeMap::new();
     for seed in 0..CASES {
-        let (estate, settings) = (estate(seed, false), settings(seed));
-        let decision = decide(&estate, now(), &settings);
-        assert_eq!(decide(&estate, now(), &settings), decision, "seed {seed}: two passes differ");
-        let faults = faults(&estate, &settings, &decision);
+        let (input, settings) = (input(seed, false), settings(seed));
+        let decision = decide(&input, now(), &settings);
+        assert_eq!(decide(&input, now(), &settings), decision, "seed {seed}: two passes differ");
+        let faults = faults(&input, &settings, &decision);
         faults.iter().for_each(|fault| println!("seed {seed}: {fault}"));
         if !faults.is_empty() {
             failed.push(seed);
@@ -158,22 +162,22 @@ fn every_decision_keeps_its_promises() {
 #[test]
 fn a_calm_cluster_comes_to_rest_and_only_gets_cheaper() {
     for seed in 0..CASES / 4 {
-        let mut estate = estate(seed, true);
+        let mut input = input(seed, true);
         let settings = Settings { spot_to_spot: true, ..Settings::default() };
-        let pods = |estate: &DisruptionInput| estate.problem.nodes.iter().map(|node| node.bound.len()).sum::<usize>();
-        let before = pods(&estate);
+        let pods = |input: &DisruptionInput| input.problem.nodes.iter().map(|node| node.bound.len()).sum::<usize>();
+        let before = pods(&input);
         let mut moment = now();
         let mut rounds = 0;
         loop {
-            let decision = decide(&estate, moment, &settings);
-            let faults = faults(&estate, &settings, &decision);
+            let decision = decide(&input, moment, &settings);
+            let faults = faults(&input, &settings, &decision);
             assert!(faults.is_empty(), "seed {seed}, round {rounds}: {faults:?}");
             if decision.commands.is_empty() {
                 break;
             }
             assert!(decision.commands.iter().all(|command| command.savings > 0.0), "seed {seed}: {decision:?}");
-            estate = carried_out(&estate, &decision, moment);
-            assert_eq!(pods(&estate) + estate.problem.pods.len(), before, "seed {seed}: pods are lost");
+            input = carried_out(&input, &decision, moment);
+            assert_eq!(pods(&input) + input.problem.pods.len(), before, "seed {seed}: pods are lost");
             moment += SignedDuration::from_mins(10);
             rounds += 1;
             assert!(rounds <= ROUNDS, "seed {seed} does not come to rest");

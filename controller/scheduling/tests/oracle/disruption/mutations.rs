@@ -6,26 +6,27 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use muster_scheduling::Promise;
 use muster_scheduling::disrupt::{
-    Block, Blocked, Cause, Command, Consolidation, Decision, DisruptionInput, Hold, Settings, Share, decide,
+    Block, Blocked, BudgetLimit, Cause, Command, Consolidation, Decision, DisruptionBlocker, DisruptionInput, Settings,
+    decide,
 };
 use muster_scheduling::model::Refused;
 use muster_scheduling::validate_disruption;
 
-use super::{estate, now};
+use super::{input, now};
 
 /// A calm cluster, and a decision about it that moves pods to nodes that stay.
 fn moving() -> (DisruptionInput, Decision) {
     let found = (0..500).find_map(|seed| {
-        let estate = estate(seed, true);
-        let decision = decide(&estate, now(), &Settings::default());
+        let input = input(seed, true);
+        let decision = decide(&input, now(), &Settings::default());
         let moves = |command: &Command| command.cause == Cause::Underutilized && !command.existing.is_empty();
-        (decision.commands.iter().any(moves) && !decision.blocked.is_empty()).then_some((estate, decision))
+        (decision.commands.iter().any(moves) && !decision.blocked.is_empty()).then_some((input, decision))
     });
     found.unwrap()
 }
 
-fn promises(estate: &DisruptionInput, decision: &Decision) -> Vec<Promise> {
-    let found = validate_disruption(estate, now(), &Settings::default(), decision);
+fn promises(input: &DisruptionInput, decision: &Decision) -> Vec<Promise> {
+    let found = validate_disruption(input, now(), &Settings::default(), decision);
     found.into_iter().map(|violation| violation.promise).collect()
 }
 
@@ -37,10 +38,10 @@ fn moved(decision: &mut Decision) -> &mut Command {
 /// Spoils what is good, and looks for the promise that is broken.
 #[track_caller]
 fn spoiled(promise: Promise, spoil: impl FnOnce(&mut DisruptionInput, &mut Decision)) {
-    let (mut estate, mut decision) = moving();
-    assert_eq!(promises(&estate, &decision), []);
-    spoil(&mut estate, &mut decision);
-    let found = promises(&estate, &decision);
+    let (mut input, mut decision) = moving();
+    assert_eq!(promises(&input, &decision), []);
+    spoil(&mut input, &mut decision);
+    let found = promises(&input, &decision);
     assert!(found.contains(&promise), "{found:?}");
 }
 
@@ -82,49 +83,49 @@ fn pods_on_a_node_that_goes() {
 
 #[test]
 fn pods_where_no_room_is_left() {
-    spoiled(Promise::Resources, |estate, decision| {
+    spoiled(Promise::Resources, |input, decision| {
         let node = moved(decision).existing[0].0;
-        estate.problem.nodes[node].allocatable = Default::default();
+        input.problem.nodes[node].allocatable = Default::default();
     });
 }
 
 #[test]
 fn a_pod_that_asks_to_stay() {
-    spoiled(Promise::Held, |estate, decision| {
+    spoiled(Promise::Held, |input, decision| {
         let node = moved(decision).candidates[0];
-        estate.members[node].as_mut().unwrap().node_pods[0].hold = Some(Hold::Always);
+        input.managed_nodes[node].as_mut().unwrap().node_pods[0].hold = Some(DisruptionBlocker::Always);
     });
 }
 
 #[test]
 fn a_pod_that_a_budget_guards() {
-    spoiled(Promise::Held, |estate, decision| {
-        estate.pod_budgets[0].allowed = 0;
+    spoiled(Promise::Held, |input, decision| {
+        input.pod_budgets[0].allowed = 0;
         let node = moved(decision).candidates[0];
-        estate.members[node].as_mut().unwrap().node_pods[0].budgets = vec![0];
+        input.managed_nodes[node].as_mut().unwrap().node_pods[0].budgets = vec![0];
     });
 }
 
 #[test]
 fn a_node_that_asks_to_stay() {
-    spoiled(Promise::Held, |estate, decision| {
+    spoiled(Promise::Held, |input, decision| {
         let node = moved(decision).candidates[0];
-        estate.members[node].as_mut().unwrap().do_not_disrupt = true;
+        input.managed_nodes[node].as_mut().unwrap().do_not_disrupt = true;
     });
 }
 
 #[test]
 fn a_node_that_is_coming_up() {
-    spoiled(Promise::Untouchable, |estate, decision| {
+    spoiled(Promise::Untouchable, |input, decision| {
         let node = moved(decision).candidates[0];
-        estate.problem.nodes[node].initialized = false;
+        input.problem.nodes[node].initialized = false;
     });
 }
 
 #[test]
 fn more_nodes_than_a_budget_allows() {
-    spoiled(Promise::NodeBudgets, |estate, _| {
-        estate.policies.iter_mut().for_each(|policy| policy.budgets[0].nodes = Share::Count(0));
+    spoiled(Promise::NodeBudgets, |input, _| {
+        input.policies.iter_mut().for_each(|policy| policy.budgets[0].nodes = BudgetLimit::Count(0));
     });
 }
 
@@ -136,46 +137,46 @@ fn savings_that_are_not_there() {
 #[test]
 fn nodes_that_share_a_budget_of_pods() {
     let found = (0..500).find_map(|seed| {
-        let estate = estate(seed, true);
-        let decision = decide(&estate, now(), &Settings::default());
+        let input = input(seed, true);
+        let decision = decide(&input, now(), &Settings::default());
         let going = decision.commands.iter().flat_map(|command| command.candidates.clone());
-        let has_pods = |node: &usize| estate.members[*node].as_ref().is_some_and(|it| !it.node_pods.is_empty());
+        let has_pods = |node: &usize| input.managed_nodes[*node].as_ref().is_some_and(|it| !it.node_pods.is_empty());
         let going: Vec<usize> = going.filter(has_pods).collect();
-        (going.len() > 1).then_some((estate, decision, going))
+        (going.len() > 1).then_some((input, decision, going))
     });
-    let (mut estate, decision, going) = found.unwrap();
+    let (mut input, decision, going) = found.unwrap();
     for node in going {
-        estate.members[node].as_mut().unwrap().node_pods[0].budgets = vec![0];
+        input.managed_nodes[node].as_mut().unwrap().node_pods[0].budgets = vec![0];
     }
-    assert_eq!(promises(&estate, &decision), [], "nine may go");
-    estate.pod_budgets[0].allowed = 1;
-    assert_eq!(promises(&estate, &decision), [Promise::Held]);
+    assert_eq!(promises(&input, &decision), [], "nine may go");
+    input.pod_budgets[0].allowed = 1;
+    assert_eq!(promises(&input, &decision), [Promise::Held]);
 }
 
 #[test]
 fn a_node_that_was_promised_to_a_pod() {
-    spoiled(Promise::Untouchable, |estate, decision| {
+    spoiled(Promise::Untouchable, |input, decision| {
         let node = moved(decision).candidates[0];
-        estate.members[node].as_mut().unwrap().nominated_by = Some("default/web".into());
+        input.managed_nodes[node].as_mut().unwrap().nominated_by = Some("default/web".into());
     });
 }
 
 #[test]
 fn a_pool_that_does_not_consolidate_like_this() {
-    spoiled(Promise::Justified, |estate, _| {
-        estate.policies.iter_mut().for_each(|policy| policy.consolidate_after = None);
+    spoiled(Promise::Justified, |input, _| {
+        input.policies.iter_mut().for_each(|policy| policy.consolidate_after = None);
     });
-    spoiled(Promise::Justified, |estate, _| {
-        estate.policies.iter_mut().for_each(|policy| policy.consolidation = Consolidation::WhenEmpty);
+    spoiled(Promise::Justified, |input, _| {
+        input.policies.iter_mut().for_each(|policy| policy.consolidation = Consolidation::WhenEmpty);
     });
-    spoiled(Promise::Justified, |estate, decision| {
+    spoiled(Promise::Justified, |input, decision| {
         let after = Some(SignedDuration::from_hours(1));
-        estate.policies.iter_mut().for_each(|policy| policy.consolidate_after = after);
+        input.policies.iter_mut().for_each(|policy| policy.consolidate_after = after);
         let node = moved(decision).candidates[0];
-        estate.members[node].as_mut().unwrap().last_pod_event = Some(now());
+        input.managed_nodes[node].as_mut().unwrap().last_pod_event = Some(now());
     });
-    spoiled(Promise::Justified, |estate, _| {
-        estate.problem.pools.iter_mut().for_each(|pool| pool.missing_replicas = Some(0));
+    spoiled(Promise::Justified, |input, _| {
+        input.problem.pools.iter_mut().for_each(|pool| pool.missing_replicas = Some(0));
     });
 }
 
@@ -243,15 +244,15 @@ const SPOILS: [(&str, Spoil); 9] = [
 fn every_spoiled_command_is_refused() {
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     for seed in 0..800 {
-        let (estate, settings) = (estate(seed, false), Settings::default());
-        let decision = decide(&estate, now(), &settings);
+        let (input, settings) = (input(seed, false), Settings::default());
+        let decision = decide(&input, now(), &settings);
         for number in 0..decision.commands.len() {
             for (what, spoil) in SPOILS {
                 let mut spoiled = decision.clone();
-                if spoil(&estate, &mut spoiled, number).is_none() {
+                if spoil(&input, &mut spoiled, number).is_none() {
                     continue;
                 }
-                let found = validate_disruption(&estate, now(), &settings, &spoiled);
+                let found = validate_disruption(&input, now(), &settings, &spoiled);
                 assert!(!found.is_empty(), "seed {seed}, command {number}: {what}\n{:?}", spoiled.commands[number]);
                 *times.entry(what).or_default() += 1;
             }
@@ -264,15 +265,15 @@ fn every_spoiled_command_is_refused() {
 #[test]
 fn capacity_that_was_refused() {
     let found = (0..500).find_map(|seed| {
-        let estate = estate(seed, true);
-        let decision = decide(&estate, now(), &Settings::default());
+        let input = input(seed, true);
+        let decision = decide(&input, now(), &Settings::default());
         let launch = decision.commands.iter().flat_map(|command| &command.replacements).next()?.clone();
-        Some((estate, decision, launch))
+        Some((input, decision, launch))
     });
-    let (mut estate, decision, launch) = found.unwrap();
-    assert_eq!(promises(&estate, &decision), []);
-    let catalogue = estate.problem.pools[launch.pool].catalogue;
-    let instance_type = estate.problem.catalogues[catalogue].types()[launch.instance_type].name.clone();
-    estate.problem.refuse(&[Refused { instance_type, zone: None, capacity_type: None, reservation: None }]);
-    assert!(promises(&estate, &decision).contains(&Promise::Launchable));
+    let (mut input, decision, launch) = found.unwrap();
+    assert_eq!(promises(&input, &decision), []);
+    let catalogue = input.problem.pools[launch.pool].catalogue;
+    let instance_type = input.problem.catalogues[catalogue].types()[launch.instance_type].name.clone();
+    input.problem.refuse(&[Refused { instance_type, zone: None, capacity_type: None, reservation: None }]);
+    assert!(promises(&input, &decision).contains(&Promise::Launchable));
 }

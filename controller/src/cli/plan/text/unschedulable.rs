@@ -36,8 +36,7 @@ pub(super) fn render(pods: &[UnschedulablePod], palette: Palette) -> String {
             };
             let first = names.first().copied().unwrap_or_default();
             let _ = writeln!(text, "  {}{more}", palette.strong(first));
-            let _ = writeln!(text, "    {}: {message}", palette.bad(reason));
-            text.push_str(&nearest_pools(verdicts, message, palette));
+            text.push_str(&cause_lines(reason, message, verdicts, palette));
             text.push_str(&remark_lines(remarks, palette));
         }
         let rest = &causes[causes.len().min(told)..];
@@ -45,7 +44,8 @@ pub(super) fn render(pods: &[UnschedulablePod], palette: Palette) -> String {
             let names: Vec<&str> = rest.iter().flat_map(|(_, names)| names).copied().collect();
             let (pods, causes) = (counted(names.len(), "more pod"), counted(rest.len(), "other cause"));
             let _ = writeln!(text, "  {pods} for {causes}: {}", WorkloadCounts::new(names.iter().copied()));
-            let _ = writeln!(text, "    {}: `muster explain pod {first}` tells the first of them", palette.bad(reason));
+            let _ =
+                writeln!(text, "    {}: `muster explain pod {first}` explains the first of them", palette.bad(reason));
             is_cut = true;
         }
     }
@@ -92,6 +92,45 @@ fn nearest_pools(verdicts: &[PoolVerdict], told: &str, palette: Palette) -> Stri
     nearest.map_or_else(String::new, |nearest| verdict_lines(std::slice::from_ref(nearest), told, palette))
 }
 
+/// Formats a cause: the verdict of the nearest pool in one line, with its hint, then the other pools, if they are few.
+/// Pools whose taints keep the pod away are only named: they are meant for other pods.
+fn cause_lines(reason: &str, message: &str, verdicts: &[PoolVerdict], palette: Palette) -> String {
+    let prefix =
+        |verdict: &PoolVerdict| format!("incompatible with nodepool {:?}, {}", verdict.node_pool, verdict.message);
+    let nearest = verdicts.iter().find(|verdict| message.starts_with(&prefix(verdict)));
+    let Some(nearest) = nearest else {
+        return format!("    {}: {message}\n{}", palette.bad(reason), nearest_pools(verdicts, message, palette));
+    };
+    let is_same = |verdict: &&PoolVerdict| (verdict.reason, &verdict.message) == (nearest.reason, &nearest.message);
+    let (same, others): (Vec<&PoolVerdict>, Vec<&PoolVerdict>) = verdicts.iter().partition(is_same);
+    let (tainted, others): (Vec<&PoolVerdict>, Vec<&PoolVerdict>) =
+        others.into_iter().partition(|verdict| verdict.reason == "Taints");
+    let others: Vec<PoolVerdict> = others.into_iter().cloned().collect();
+    let is_short = by_verdict(&others).len() < POOLS;
+    let rest = &message[prefix(nearest).len()..];
+    let rest = if is_short && rest.contains(" other nodepool") { "" } else { rest };
+    // Karpenter's messages about limits have the colon.
+    let names_it = ["nodepool", "nodepool:"]
+        .iter()
+        .any(|noun| nearest.message.contains(&format!("{noun} {:?}", nearest.node_pool)));
+    let pools = if names_it { String::new() } else { format!(" ({})", named(&same)) };
+    let mut text = format!("    {}: {}{pools}{rest}\n", palette.bad(reason), nearest.message);
+    text.push_str(&advice_lines(nearest, palette));
+    if is_short {
+        text.push_str(&verdict_lines(&others, "", palette));
+        if !tainted.is_empty() {
+            let _ = writeln!(text, "    the pod does not tolerate the taints of {}", named(&tainted));
+        }
+    }
+    text
+}
+
+/// Formats `nodepool a`, `nodepools a, b`.
+fn named(verdicts: &[&PoolVerdict]) -> String {
+    let names: Vec<&str> = verdicts.iter().map(|verdict| verdict.node_pool.as_str()).collect();
+    format!("{} {}", if names.len() == 1 { "nodepool" } else { "nodepools" }, names.join(", "))
+}
+
 /// Groups equal verdicts with the names of their pools.
 fn by_verdict(verdicts: &[PoolVerdict]) -> Vec<(&PoolVerdict, Vec<&str>)> {
     let mut groups: Vec<(&PoolVerdict, Vec<&str>)> = Vec::new();
@@ -113,17 +152,24 @@ pub(crate) fn verdict_lines(verdicts: &[PoolVerdict], told: &str, palette: Palet
     let mut text = String::new();
     let groups = by_verdict(verdicts);
     for (verdict, pools) in &groups {
-        let PoolVerdict { node_pool: _, reason, message, nearest, hint } = verdict;
+        let PoolVerdict { reason, message, .. } = verdict;
         if groups.len() > 1 || !told.contains(message.as_str()) {
             let noun = if pools.len() == 1 { "nodepool" } else { "nodepools" };
             let _ = writeln!(text, "    in {noun} {}: {reason}: {message}", pools.join(", "));
         }
-        if let Some(nearest) = nearest {
-            let _ = writeln!(text, "      nearest: {nearest}");
-        }
-        if let Some(hint) = hint {
-            let _ = writeln!(text, "      {}", palette.advice(format!("hint: {hint}")));
-        }
+        text.push_str(&advice_lines(verdict, palette));
+    }
+    text
+}
+
+/// Formats what nearly fits, and the hint of a verdict.
+fn advice_lines(verdict: &PoolVerdict, palette: Palette) -> String {
+    let mut text = String::new();
+    if let Some(nearest) = &verdict.nearest {
+        let _ = writeln!(text, "      nearest: {nearest}");
+    }
+    if let Some(hint) = &verdict.hint {
+        let _ = writeln!(text, "      {}", palette.advice(format!("hint: {hint}")));
     }
     text
 }

@@ -20,7 +20,7 @@ use muster_api::taints;
 use muster_cloud::after;
 use muster_scheduling::model::Problem;
 
-use super::plan::{Claimed, Hold, PlacementView, Plan};
+use super::plan::{ClaimAndNode, NodeHold, PlacementView, Plan};
 use crate::lifecycle::is_true;
 use crate::node::Node;
 
@@ -51,23 +51,23 @@ pub(super) fn is_spread(problem: &Problem, pod: usize) -> bool {
 impl Plan {
     /// Returns the nodes that others wait for and that cannot open yet.
     #[must_use]
-    pub fn late(&self, scene: &PlacementView<'_>) -> Late {
+    pub fn late(&self, view: &PlacementView<'_>) -> Late {
         let mut late = Late::default();
-        if self.companies.is_empty() {
+        if self.gangs.is_empty() {
             return late;
         }
         let add = |members: &mut Members, claim: &str| {
-            if let Some(company) = self.companies.get(claim) {
-                members.entry(*company).or_default().insert(claim.to_owned());
+            if let Some(gang) = self.gangs.get(claim) {
+                members.entry(*gang).or_default().insert(claim.to_owned());
             }
         };
-        for claimed in scene.claims {
+        for claimed in view.claims {
             if claimed.is_leaving() || is_true(claimed.claim, nodeclaim::REGISTERED) {
                 continue;
             }
             if claimed.node.and_then(ready_since).is_none() {
                 add(&mut late.unready, claimed.name());
-            } else if self.has_untold(claimed, scene) {
+            } else if self.has_untold(claimed, view) {
                 add(&mut late.untold, claimed.name());
             }
         }
@@ -78,7 +78,7 @@ impl Plan {
     /// Returns the time until which the pods of a Node must not be nominated, if it is too early. A pod that is tried
     /// in vain loses its nomination, and every new Node causes a try of all pods, so pods are nominated shortly before
     /// the nodes open.
-    pub(super) fn is_too_early(&self, claimed: &Claimed<'_>, late: &Late, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn is_too_early(&self, claimed: &ClaimAndNode<'_>, late: &Late, now: Timestamp) -> Option<Timestamp> {
         let node = claimed.node?;
         let latest = after(node.metadata.creation_timestamp.as_ref()?.0, READY);
         let until = match ready_since(node) {
@@ -91,17 +91,17 @@ impl Plan {
 
     /// Returns the hold on the Node of a claim that waits for others. `is_untold` is true if its own pods have not been
     /// nominated; `until` is the time at which it opens in any case.
-    pub(super) fn waits_for_company(
+    pub(super) fn waits_for_gang(
         &self,
-        claimed: &Claimed<'_>,
+        claimed: &ClaimAndNode<'_>,
         late: &Late,
         is_untold: bool,
         until: Timestamp,
         now: Timestamp,
-    ) -> Option<Hold> {
+    ) -> Option<NodeHold> {
         // The same message for its own pods and those of others: they alternate, and every change would be written.
-        let untold = || Hold {
-            why: "its pods are spread over it and other nodes, and some of them do not know theirs yet".to_owned(),
+        let untold = || NodeHold {
+            why: "its pods are spread over it and other nodes, and some of them are not nominated yet".to_owned(),
             until,
         };
         if is_untold {
@@ -110,14 +110,14 @@ impl Plan {
         let ready_until = ready_since(claimed.node?).map_or(until, |since| until.min(after(since, TOGETHER)));
         if self.has_others(claimed, &late.unready) && now < ready_until {
             let why = "its pods are spread over it and nodes that are not ready yet".to_owned();
-            return Some(Hold { why, until: ready_until });
+            return Some(NodeHold { why, until: ready_until });
         }
         (self.has_others(claimed, &late.untold) && now < until).then(untold)
     }
 
-    fn has_others(&self, claimed: &Claimed<'_>, members: &Members) -> bool {
-        let company = self.companies.get(claimed.name()).and_then(|company| members.get(company));
-        company.into_iter().flatten().any(|claim| claim != claimed.name())
+    fn has_others(&self, claimed: &ClaimAndNode<'_>, members: &Members) -> bool {
+        let gang = self.gangs.get(claimed.name()).and_then(|gang| members.get(gang));
+        gang.into_iter().flatten().any(|claim| claim != claimed.name())
     }
 }
 

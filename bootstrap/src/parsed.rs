@@ -33,7 +33,7 @@ pub(crate) struct Settings {
 
 /// All facts that the rules evaluate.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
+pub(crate) struct ParsedBootstrap {
     pub(crate) cluster_name: Option<Stated>,
     pub(crate) endpoint: Option<Stated>,
     pub(crate) certificate_authority: Option<Stated>,
@@ -61,7 +61,7 @@ pub(crate) struct Facts {
     pub(crate) configures_kubelet: bool,
 }
 
-impl Facts {
+impl ParsedBootstrap {
     /// Records the taints in a string of arguments that does not reach the kubelet.
     pub(crate) fn lose(&mut self, text: &str, place: &Place) {
         for word in split_value(&letters(text)) {

@@ -12,13 +12,13 @@ use crate::state::{Changed, Cluster, Kind};
 
 /// Handle on the state of the watched cluster; clones share it.
 #[derive(Debug, Clone)]
-pub struct Picture {
+pub struct ClusterCache {
     shared: Arc<Shared>,
 }
 
 /// Read lock on the cluster. Writers block while it is held: drop it quickly, and before any await.
 #[derive(Debug)]
-pub struct Glance<'p>(RwLockReadGuard<'p, Cluster>);
+pub struct ClusterRead<'p>(RwLockReadGuard<'p, Cluster>);
 
 /// The locks are held briefly and not across awaits, so those of the standard library suffice. Critical sections leave
 /// no partial updates, so a poisoned lock (a panic of a reader, which would be a bug) stays usable.
@@ -26,7 +26,7 @@ pub struct Glance<'p>(RwLockReadGuard<'p, Cluster>);
 struct Shared {
     /// Written by the streams, one object at a time.
     cluster: RwLock<Cluster>,
-    /// Changes that [`Picture::changed`] has not returned yet.
+    /// Changes that [`ClusterCache::changed`] has not returned yet.
     changed: Mutex<Changed>,
     news: Notify,
     vitals: Mutex<BTreeMap<Kind, Vitals>>,
@@ -35,10 +35,10 @@ struct Shared {
     synced: watch::Sender<bool>,
 }
 
-// === impl Picture ===
+// === impl ClusterCache ===
 
-impl Picture {
-    /// Creates an empty picture of these kinds.
+impl ClusterCache {
+    /// Creates an empty cache of these kinds.
     pub(crate) fn new(kinds: impl Iterator<Item = Kind>) -> Self {
         let shared = Shared {
             cluster: RwLock::default(),
@@ -53,8 +53,8 @@ impl Picture {
 
     /// Returns the current cluster.
     #[must_use]
-    pub fn glance(&self) -> Glance<'_> {
-        Glance(self.shared.cluster.read().unwrap_or_else(PoisonError::into_inner))
+    pub fn read(&self) -> ClusterRead<'_> {
+        ClusterRead(self.shared.cluster.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits for a change, and returns all changes since the last call. For a single caller: each change is returned
@@ -72,7 +72,7 @@ impl Picture {
         }
     }
 
-    /// Returns the changes that [`Picture::changed`] would return now, possibly none.
+    /// Returns the changes that [`ClusterCache::changed`] would return now, possibly none.
     #[must_use]
     pub fn take_changed(&self) -> Changed {
         std::mem::take(&mut *lock(&self.shared.changed))
@@ -84,14 +84,14 @@ impl Picture {
         self.shared.revised.subscribe()
     }
 
-    /// Returns true once every kind has been listed or is known not to exist. From then on the picture is complete, but
-    /// may be out of date ([`Picture::health`]).
+    /// Returns true once every kind has been listed or is known not to exist. From then on the cache is complete, but
+    /// may be out of date ([`ClusterCache::health`]).
     #[must_use]
     pub fn is_synced(&self) -> bool {
         *self.shared.synced.borrow()
     }
 
-    /// Waits until [`Picture::is_synced`].
+    /// Waits until [`ClusterCache::is_synced`].
     pub async fn synced(&self) {
         // The sender lives as long as this handle.
         let _ = self.shared.synced.subscribe().wait_for(|synced| *synced).await;
@@ -121,7 +121,7 @@ impl Picture {
     }
 
     /// Records a response of the API server about `kind`, possibly an empty one.
-    pub(super) fn heard(&self, kind: Kind) {
+    pub(super) fn mark_seen(&self, kind: Kind) {
         let mut vitals = lock(&self.shared.vitals);
         let vitals = vitals.entry(kind).or_default();
         vitals.last_word = Some(Instant::now());
@@ -134,7 +134,7 @@ impl Picture {
     }
 
     /// Records that all of `kind` is listed, or that the kind does not exist.
-    pub(super) fn stands(&self, kind: Kind, standing: WatchState) {
+    pub(super) fn set_status(&self, kind: Kind, standing: WatchState) {
         let mut vitals = lock(&self.shared.vitals);
         vitals.entry(kind).or_default().standing = Some(standing);
         if vitals.values().all(|vitals| vitals.standing.is_some()) {
@@ -147,9 +147,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-// === impl Glance ===
+// === impl ClusterRead ===
 
-impl Deref for Glance<'_> {
+impl Deref for ClusterRead<'_> {
     type Target = Cluster;
 
     fn deref(&self) -> &Cluster {

@@ -15,7 +15,7 @@ use crate::step::Write;
 /// Observed state on which a step was decided, as far as its writes need it: resource versions, and the statuses that
 /// are replaced. Both are updated by each write.
 #[derive(Debug, Clone, Default)]
-pub struct Held {
+pub struct ObservedVersions {
     claims: BTreeMap<String, Kept>,
     nodes: BTreeMap<String, Kept>,
     pools: BTreeMap<String, Kept>,
@@ -54,9 +54,9 @@ pub(super) enum Kind {
     Pool,
 }
 
-// === impl Held ===
+// === impl ObservedVersions ===
 
-impl Held {
+impl ObservedVersions {
     /// Adds a NodeClaim.
     #[must_use]
     pub fn claim(mut self, claim: &NodeClaim) -> Self {

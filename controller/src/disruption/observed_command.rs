@@ -15,7 +15,7 @@ use crate::step::Subject;
 
 /// One command in progress.
 #[derive(Debug, Clone, Default)]
-pub struct Look<'a> {
+pub struct ObservedCommand<'a> {
     /// Claims with its mark, by name.
     pub candidates: Vec<Candidate<'a>>,
     /// Claims launched for it, by name.

@@ -8,21 +8,21 @@ use muster_api::NodeClaim;
 use muster_scheduling::disrupt::{Cause, Command, Decision, DisruptionInput};
 use muster_scheduling::model::Problem;
 
-use super::begin::{Leaver, Order, begin};
-use super::home::Home;
+use super::command_node::CommandNode;
 use super::objection::paused;
+use super::start::{Leaver, Order, start};
 use crate::lifecycle::caps::{Admission, Caps, Spent};
 use crate::lifecycle::pause::Pause;
-use crate::provision::{self, Claimed, Plan, Stop};
+use crate::provision::{self, ClaimAndNode, Plan, Stop};
 use crate::state::Cluster;
 use crate::step::Step;
 
 /// Context shared by the commands of one decision.
 #[derive(Debug)]
-pub struct Openings<'a> {
+pub struct CommandStarts<'a> {
     decision: &'a Decision,
-    estate: &'a DisruptionInput,
-    /// Problem of the estate with the pods of the decision, to which launches refer by index.
+    input: &'a DisruptionInput,
+    /// Problem of the input with the pods of the decision, to which launches refer by index.
     problem: Problem,
     launches: Launches<'a>,
 }
@@ -40,33 +40,33 @@ pub struct Launches<'a> {
 
 /// A command that is begun.
 #[derive(Debug, Clone)]
-pub struct Opening {
+pub struct CommandStart {
     /// Cause of the disruption.
     pub cause: Cause,
     /// Savings in USD per hour.
     pub savings: f64,
     /// Candidates.
-    pub homes: Vec<Home>,
-    /// First steps, independent of each other ([`begin`]).
+    pub command_nodes: Vec<CommandNode>,
+    /// First steps, independent of each other ([`start`]).
     pub steps: Vec<Step>,
 }
 
-// === impl Openings ===
+// === impl CommandStarts ===
 
-impl<'a> Openings<'a> {
-    /// Prepares the commands of `decision`, which was made about `estate`.
+impl<'a> CommandStarts<'a> {
+    /// Prepares the commands of `decision`, which was made about `input`.
     #[must_use]
-    pub fn new(decision: &'a Decision, estate: &'a DisruptionInput, launches: Launches<'a>) -> Self {
+    pub fn new(decision: &'a Decision, input: &'a DisruptionInput, launches: Launches<'a>) -> Self {
         let mut problem = Problem::default();
         if decision.commands.iter().any(Command::replaces) {
-            problem.clone_from(&estate.problem);
+            problem.clone_from(&input.problem);
             problem.pods.clone_from(&decision.pods);
         }
-        Self { decision, estate, problem, launches }
+        Self { decision, input, problem, launches }
     }
 
     /// Returns the commands that can begin in the current state of the cluster, in order.
-    pub fn all(&self, cluster: &Cluster, plan: &Plan, now: Timestamp) -> Vec<Opening> {
+    pub fn all(&self, cluster: &Cluster, plan: &Plan, now: Timestamp) -> Vec<CommandStart> {
         let mut spent = self.spent(cluster);
         self.decision.commands.iter().filter_map(|command| self.one(command, cluster, plan, &mut spent, now)).collect()
     }
@@ -78,33 +78,37 @@ impl<'a> Openings<'a> {
         plan: &Plan,
         spent: &mut Spent,
         now: Timestamp,
-    ) -> Option<Opening> {
+    ) -> Option<CommandStart> {
         let names: Vec<Arc<str>> =
-            command.candidates.iter().map(|node| Arc::clone(&self.estate.problem.nodes[*node].name)).collect();
-        let homes: Vec<Home> = names.iter().map(|node| Home::of_node(cluster, plan, node)).collect::<Option<_>>()?;
+            command.candidates.iter().map(|node| Arc::clone(&self.input.problem.nodes[*node].name)).collect();
+        let command_nodes: Vec<CommandNode> =
+            names.iter().map(|node| CommandNode::of_node(cluster, plan, node)).collect::<Option<_>>()?;
         let launches = match self.launches(command, cluster, spent, now) {
             Some(launches) => launches,
             // Forceful commands proceed without replacements; their pods are provisioned for like others.
             None if matches!(command.cause, Cause::Interrupted | Cause::Unhealthy) => Vec::new(),
             None => return None,
         };
-        let priced = homes.iter().zip(command.candidates.iter().map(|node| self.estate.price(*node).unwrap_or(0.0)));
+        let priced =
+            command_nodes.iter().zip(command.candidates.iter().map(|node| self.input.price(*node).unwrap_or(0.0)));
         let order = Order {
             cause: command.cause,
             method: command.method,
-            leavers: priced.map(|(home, price)| Leaver { candidate: home.candidate(), price }).collect(),
+            leavers: priced
+                .map(|(command_node, price)| Leaver { candidate: command_node.candidate(), price })
+                .collect(),
             cost: if launches.is_empty() { 0.0 } else { cost(command) },
             launches,
             pause: self.launches.pause,
         };
         let launched = order.launches.len();
-        let steps = begin(&order, now);
+        let steps = start(&order, now);
         if steps.is_empty() {
             return None;
         }
         spent.made_at.extend(std::iter::repeat_n(now, launched));
         spent.hourly_price += if launched > 0 { cost(command) } else { 0.0 };
-        Some(Opening { cause: command.cause, savings: command.savings, homes, steps })
+        Some(CommandStart { cause: command.cause, savings: command.savings, command_nodes, steps })
     }
 
     /// Returns the claims of the replacements; `None` if any of them may not be launched.
@@ -133,8 +137,8 @@ impl<'a> Openings<'a> {
         if self.launches.caps == Caps::default() {
             return Spent::default();
         }
-        let claims: Vec<Claimed<'_>> = cluster.claims().map(|claim| Claimed { claim, node: None }).collect();
-        provision::spent(&self.estate.problem, &claims)
+        let claims: Vec<ClaimAndNode<'_>> = cluster.claims().map(|claim| ClaimAndNode { claim, node: None }).collect();
+        provision::spent(&self.input.problem, &claims)
     }
 }
 

@@ -18,14 +18,14 @@ use jiff::Timestamp;
 use muster_api::labels;
 use muster_scheduling::model::{Problem, SpecId};
 
-use super::plan::{Claimed, Placed, PlacementView, Plan, PodBindings};
+use super::plan::{ClaimAndNode, Placed, PlacementView, Plan, PodBindings};
 
 /// Kind of pods that can exchange their places.
-pub(super) type Kin = (Timestamp, SpecId);
+pub(super) type Equivalence = (Timestamp, SpecId);
 
 /// A pod that was bound to another node than planned.
 pub(super) struct Left {
-    kin: Kin,
+    equivalence: Equivalence,
     /// Name of the NodeClaim where its place was.
     claim: String,
     /// Node to which it is bound.
@@ -35,15 +35,15 @@ pub(super) struct Left {
 impl Left {
     /// Returns the record for `pod`, which had a place on the node of `claim` and is not pending any more; `None` if it
     /// was bound there.
-    pub(super) fn of(pod: &Placed, claim: &Claimed<'_>, homes: &dyn PodBindings) -> Option<Self> {
-        let kin = pod.kin?;
-        let node = homes.home(&pod.path, &pod.uid).filter(|node| claim.node_name() != Some(*node))?;
-        Some(Self { kin, claim: claim.name().to_owned(), node: node.to_owned() })
+    pub(super) fn of(pod: &Placed, claim: &ClaimAndNode<'_>, bindings: &dyn PodBindings) -> Option<Self> {
+        let equivalence = pod.equivalence?;
+        let node = bindings.node_of(&pod.path, &pod.uid).filter(|node| claim.node_name() != Some(*node))?;
+        Some(Self { equivalence, claim: claim.name().to_owned(), node: node.to_owned() })
     }
 }
 
 /// Returns true if the pod has rules that make the placement of similar pods depend on each other.
-pub(super) fn has_kin(problem: &Problem, pod: usize) -> bool {
+pub(super) fn has_equivalents(problem: &Problem, pod: usize) -> bool {
     let spec = &problem.specs[problem.pods[pod].spec];
     spec.spread.iter().any(|constraint| constraint.required) || !spec.anti_affinity.is_empty()
 }
@@ -59,14 +59,14 @@ enum Reason {
 
 impl Plan {
     /// Gives the places of pods that were bound elsewhere to similar pods.
-    pub(super) fn hand_on(&mut self, left: &[Left], scene: &PlacementView<'_>) {
+    pub(super) fn hand_on(&mut self, left: &[Left], view: &PlacementView<'_>) {
         if left.is_empty() {
             return;
         }
-        let claims: BTreeMap<&str, &Claimed<'_>> = scene.claims.iter().map(|one| (one.name(), one)).collect();
+        let claims: BTreeMap<&str, &ClaimAndNode<'_>> = view.claims.iter().map(|one| (one.name(), one)).collect();
         let by_node: BTreeMap<&str, &str> =
-            scene.claims.iter().filter_map(|one| Some((one.node_name()?, one.name()))).collect();
-        for Left { kin, claim, node } in left {
+            view.claims.iter().filter_map(|one| Some((one.node_name()?, one.name()))).collect();
+        for Left { equivalence, claim, node } in left {
             let Some(to) = by_node.get(node.as_str()).copied() else { continue };
             let zone = |claim: &str| claims.get(claim).and_then(|one| zone(one));
             let (from_zone, to_zone) = (zone(claim), zone(to));
@@ -76,7 +76,7 @@ impl Plan {
                 } else {
                     (from_zone != to_zone && zone(holder) == to_zone).then_some(Reason::Zone)
                 };
-                let alike = pods.iter().enumerate().filter(|(_, pod)| pod.kin == Some(*kin));
+                let alike = pods.iter().enumerate().filter(|(_, pod)| pod.equivalence == Some(*equivalence));
                 alike.filter_map(move |(at, pod)| Some((reason?, holder, at, pod)))
             });
             let here = claims.get(claim.as_str()).and_then(|one| one.node_name());
@@ -84,8 +84,8 @@ impl Plan {
             // not know of it; then the last in the queue, which is nominated before it is tried.
             let heir = heir.filter_map(|(reason, holder, at, pod)| {
                 let waits =
-                    scene.pending_pods.get(&pod.path).filter(|one| one.pod.uid == pod.uid && one.is_unbound())?;
-                let is_told = self.hinted.get(&pod.uid).is_some_and(|hint| Some(&*hint.node) == here);
+                    view.pending_pods.get(&pod.path).filter(|one| one.pod.uid == pod.uid && one.is_unbound())?;
+                let is_told = self.nominations.get(&pod.uid).is_some_and(|hint| Some(&*hint.node) == here);
                 Some(((reason, !is_told, Reverse(waits.queued)), holder.clone(), at))
             });
             let Some((_, holder, at)) = heir.min() else { continue };
@@ -99,6 +99,6 @@ impl Plan {
     }
 }
 
-fn zone<'a>(claimed: &Claimed<'a>) -> Option<&'a str> {
+fn zone<'a>(claimed: &ClaimAndNode<'a>) -> Option<&'a str> {
     claimed.claim.metadata.labels.as_ref()?.get(labels::ZONE).map(String::as_str)
 }

@@ -38,7 +38,7 @@ pub struct RequiredLabel {
 
 /// Documents to judge, and the requirements that they must meet.
 #[derive(Debug, Clone, Default)]
-pub struct Question {
+pub struct BootstrapInput {
     /// User data as the instance receives it.
     pub user_data: Option<UserData>,
     /// AMI family of the image; detected from the user data if absent.

@@ -6,12 +6,12 @@ use muster_api::{annotations, events};
 use muster_cloud::after;
 use muster_scheduling::disrupt::Cause;
 
-use super::begin::{keep_away, told};
-use super::look::{Candidate, Look, is_leaving, name};
 use super::mark::Mark;
 use super::objection::objection;
+use super::observed_command::{Candidate, ObservedCommand, is_leaving, name};
 use super::patience::{self, Otherwise};
 use super::rollback::{rollback, unmark};
+use super::start::{keep_away, told};
 use crate::lifecycle::condition;
 use crate::step::{MetaChange, Step, Write};
 
@@ -33,10 +33,10 @@ enum Progress {
 /// Decides the next step of one command. Its claims are deleted once all replacements are initialized, unless there is
 /// an objection; a command that cannot get there is rolled back.
 #[must_use]
-pub fn advance(look: &Look<'_>, now: Timestamp) -> Step {
+pub fn progress(observed: &ObservedCommand<'_>, now: Timestamp) -> Step {
     let mut staying: Vec<(&Candidate<'_>, Mark)> = Vec::new();
     let mut writes = Vec::new();
-    for candidate in look.candidates.iter().filter(|candidate| !candidate.is_leaving()) {
+    for candidate in observed.candidates.iter().filter(|candidate| !candidate.is_leaving()) {
         match candidate.mark() {
             Some(mark) => staying.push((candidate, mark)),
             // The mark is unreadable, so its purpose is unknown: the node stays.
@@ -49,10 +49,10 @@ pub fn advance(look: &Look<'_>, now: Timestamp) -> Step {
     let Some((_, mark)) = staying.first().cloned() else { return Step::rest() };
     let all: Vec<&Candidate<'_>> = staying.iter().map(|(candidate, _)| *candidate).collect();
 
-    if let Some(step) = dropped_out(look, &staying, now) {
+    if let Some(step) = dropped_out(observed, &staying, now) {
         return step;
     }
-    let progress = progress(look, &mark, now);
+    let progress = outcome(observed, &mark, now);
     let otherwise = match &progress {
         Progress::Ready => Otherwise::Go,
         Progress::Failed(_) => patience::at_failure(mark.cause),
@@ -60,7 +60,7 @@ pub fn advance(look: &Look<'_>, now: Timestamp) -> Step {
         Progress::Coming(_) => Otherwise::TakeBack,
     };
     match (progress, otherwise) {
-        (Progress::Failed(why) | Progress::Late(why), Otherwise::TakeBack) => rollback(look, &all, &why),
+        (Progress::Failed(why) | Progress::Late(why), Otherwise::TakeBack) => rollback(observed, &all, &why),
         (Progress::Coming(again), _) => {
             let unkept: Vec<Write> = all.iter().flat_map(|one| keep_away(one, mark.cause, now)).collect();
             let hurried: Vec<&Candidate<'_>> = all.iter().copied().filter(|one| is_due(one, now)).collect();
@@ -83,9 +83,11 @@ pub fn advance(look: &Look<'_>, now: Timestamp) -> Step {
 
 /// Releases candidates with an objection and continues with the rest; if the rest does not pay for the replacements any
 /// more, rolls back the whole command.
-fn dropped_out(look: &Look<'_>, staying: &[(&Candidate<'_>, Mark)], now: Timestamp) -> Option<Step> {
-    let objections: Vec<Option<String>> =
-        staying.iter().map(|(candidate, mark)| objection(candidate, mark.cause, mark.pods, look.pause, now)).collect();
+fn dropped_out(observed: &ObservedCommand<'_>, staying: &[(&Candidate<'_>, Mark)], now: Timestamp) -> Option<Step> {
+    let objections: Vec<Option<String>> = staying
+        .iter()
+        .map(|(candidate, mark)| objection(candidate, mark.cause, mark.pods, observed.pause, now))
+        .collect();
     let first = objections.iter().flatten().next()?;
     let (_, mark) = staying.first()?;
     let others = objections.iter().filter(|objection| objection.is_none()).count();
@@ -100,26 +102,26 @@ fn dropped_out(look: &Look<'_>, staying: &[(&Candidate<'_>, Mark)], now: Timesta
     let pays = mark.cause != Cause::Underutilized || gone > 0 || left > mark.cost;
     if mark.replacements.is_empty() || others == 0 || !pays {
         let all: Vec<&Candidate<'_>> = staying.iter().map(|(candidate, _)| *candidate).collect();
-        return Some(rollback(look, &all, first));
+        return Some(rollback(observed, &all, first));
     }
     let mut writes = Vec::new();
     for ((candidate, _), objection) in staying.iter().zip(&objections) {
         if let Some(why) = objection {
-            writes.push(told(candidate, events::DISRUPTION_TAKEN_BACK, &format!("it stays: {why}")));
+            writes.push(told(candidate, events::DISRUPTION_TAKEN_BACK, &format!("the node is kept: {why}")));
             writes.extend(unmark(candidate));
         }
     }
     Some(Step::act(writes))
 }
 
-fn progress(look: &Look<'_>, mark: &Mark, now: Timestamp) -> Progress {
-    let settled = after(mark.since, look.timing.settled);
-    let there = |wanted: &&String| look.replacements.iter().find(|one| name(one.claim) == wanted.as_str());
+fn outcome(observed: &ObservedCommand<'_>, mark: &Mark, now: Timestamp) -> Progress {
+    let settled = after(mark.since, observed.timing.settled);
+    let there = |wanted: &&String| observed.replacements.iter().find(|one| name(one.claim) == wanted.as_str());
     for wanted in &mark.replacements {
         if let Some(one) = there(&wanted).filter(|one| is_leaving(one.claim)) {
             let launched = condition(one.claim, nodeclaim::LAUNCHED).filter(|one| !one.message.is_empty());
             let why = launched.map_or_else(String::new, |one| format!(" ({})", one.message));
-            return Progress::Failed(format!("replacement `{wanted}` was given up{why}"));
+            return Progress::Failed(format!("replacement `{wanted}` failed{why}"));
         }
     }
     if let Some(absent) = mark.replacements.iter().find(|wanted| there(wanted).is_none()) {
@@ -128,8 +130,8 @@ fn progress(look: &Look<'_>, mark: &Mark, now: Timestamp) -> Progress {
         }
         return Progress::Failed(format!("replacement `{absent}` does not exist"));
     }
-    let deadline = patience::deadline(mark.cause, mark.since, &look.replacements);
-    match look.replacements.iter().find(|one| !one.is_initialized()) {
+    let deadline = patience::deadline(mark.cause, mark.since, &observed.replacements);
+    match observed.replacements.iter().find(|one| !one.is_initialized()) {
         None => Progress::Ready,
         Some(_) if now < deadline => Progress::Coming(deadline),
         Some(one) => Progress::Late(format!("replacement `{}` is not initialized in time", name(one.claim))),

@@ -4,7 +4,7 @@ use muster_api::labels;
 use serde_json::json;
 
 use super::fixture::{Cluster, pod};
-use super::together::replica;
+use super::gang::replica;
 
 /// Four nodes with a replica each, two in either zone, and one with a pod of another kind. All Nodes are there, and all pods
 /// are told.

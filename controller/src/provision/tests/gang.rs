@@ -38,7 +38,7 @@ fn nodes_that_pods_are_spread_over_open_together() {
     cluster.launch(&second, "1900m");
     cluster.appear(&second, 26);
     let hold = cluster.hold(&first, 26).unwrap();
-    assert_eq!(hold.why, "its pods are spread over it and other nodes, and some of them do not know theirs yet");
+    assert_eq!(hold.why, "its pods are spread over it and other nodes, and some of them are not nominated yet");
     cluster.ready(&second, 28);
     let told = cluster.nominate(28);
     assert_eq!(told.len(), 2, "{told:?}");
@@ -60,7 +60,7 @@ fn what_a_pod_has_forgotten_it_is_told_again_before_any_of_the_nodes_opens() {
     assert_eq!(cluster.nominate(20), [""; 0], "it may be on its way");
     for claim in [&first, &second] {
         let why = cluster.hold(claim, 20).unwrap().why;
-        assert_eq!(why, "its pods are spread over it and other nodes, and some of them do not know theirs yet");
+        assert_eq!(why, "its pods are spread over it and other nodes, and some of them are not nominated yet");
     }
     assert_eq!(cluster.nominate(21), [format!("nominate {forgetful} node-{first}")]);
     assert_eq!((cluster.hold(&first, 21), cluster.hold(&second, 21)), (None, None));
@@ -121,7 +121,7 @@ fn the_node_whose_pods_are_first_in_the_queue_opens_first() {
     let turns = |cluster: &Cluster| {
         let turn = |claim: &String| {
             cluster.with_round(|round| {
-                round.plan.first_in_queue(claim, &round.scene, &Queue::default()).map(|at| at.queued)
+                round.plan.first_in_queue(claim, &round.view, &Queue::default()).map(|at| at.queued)
             })
         };
         claims.each_ref().map(turn)

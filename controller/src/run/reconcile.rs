@@ -10,18 +10,18 @@ use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, labels};
 use muster_cloud::{Alternative, after};
 
-use super::context::{LeaderContext, Memory};
+use super::context::{LeaderContext, LeaderState};
 use super::now;
 use super::offers::offers;
 use super::provider::{Grown, Provider, Resolved, judged};
 use super::work_queue::Verdict;
 use crate::classes;
-use crate::edge::{End, Held, Looked};
+use crate::edge::{End, ObservedVersions, ReconcileResult};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, Class, Listing, Readiness, Subject, condition, decide, is_true, pod_events};
 use crate::node::Node;
 use crate::pools::{self, Edition, Outcomes};
-use crate::provision::{Claimed, TELLING};
+use crate::provision::{ClaimAndNode, TELLING};
 use crate::state::{self, Cluster, LiveClass, LivePod, Surroundings};
 use crate::step::{Step, Write};
 
@@ -35,20 +35,20 @@ const CROWD: Duration = Duration::from_secs(5);
 const LOST: Duration = Duration::from_secs(10);
 
 /// First part of the reconciliation of a claim.
-enum Start {
+enum ReconcileStart {
     /// Nothing to write now, the usual case.
     Wait(Option<Timestamp>),
     /// There is something to write, based on these objects.
-    Look(Box<Begun>),
+    Write(Box<PreparedReconcile>),
 }
 
-struct Begun {
-    held: Held,
-    known: Known,
+struct PreparedReconcile {
+    observed: ObservedVersions,
+    known: ClaimContext,
 }
 
 /// Input for a claim that the watch cache does not contain.
-struct Known {
+struct ClaimContext {
     class: Class,
     alternatives: Vec<Alternative>,
     listing: Option<Listing>,
@@ -61,10 +61,10 @@ struct Known {
     expected: Vec<Subject>,
 }
 
-impl Known {
-    fn with(&self, pause: Pause, answers: Answers) -> state::Held<'_> {
+impl ClaimContext {
+    fn with(&self, pause: Pause, answers: Answers) -> state::ClaimInputs<'_> {
         let Self { class, alternatives, listing, instance: _, hold, busy: _, expected } = self;
-        state::Held {
+        state::ClaimInputs {
             class,
             pause,
             registration_hold: hold.as_deref(),
@@ -85,43 +85,44 @@ pub(super) fn remember_moves<P: Provider>(
 ) {
     let ids = nodes.iter().filter_map(|node| cluster.node(node)?.spec.as_ref()?.provider_id.as_deref());
     let claims = ids.flat_map(|id| cluster.claims_of(id)).filter_map(|claim| claim.metadata.name.clone());
-    let mut memory = context.memory();
-    memory.moves.extend(claims.map(|claim| (claim, now)));
+    let mut leader_state = context.leader_state();
+    leader_state.moves.extend(claims.map(|claim| (claim, now)));
 }
 
 /// Writes the time of the last pod event to a claim. Returns the time of the next attempt if the write is postponed, or
 /// the verdict as an error if it was attempted.
 ///
 /// When many pods are bound to a node, one write follows after the last of them: while some are missing the node is not
-/// disrupted ([`Home`](crate::disruption::Home)), and an event that is not written yet counts like a written one.
+/// disrupted ([`CommandNode`](crate::disruption::CommandNode)), and an event that is not written yet counts like a
+/// written one.
 async fn note_moves<P: Provider>(context: &LeaderContext<P>, name: &str) -> Result<Option<Timestamp>, Verdict> {
-    let (step, mut held, at) = {
-        let cluster = context.picture.glance();
-        let mut memory = context.memory();
-        let Some(at) = memory.moves.get(name).copied() else { return Ok(None) };
-        if memory.plan.has_places(name) {
+    let (step, mut observed, at) = {
+        let cluster = context.cluster_cache.read();
+        let mut leader_state = context.leader_state();
+        let Some(at) = leader_state.moves.get(name).copied() else { return Ok(None) };
+        if leader_state.plan.has_places(name) {
             return Ok(Some(after(now(), CROWD)));
         }
         let claim = cluster.claim(name).filter(|claim| claim.spec.node_class_ref.kind == P::CLASS);
         let noted = claim.map(|claim| (claim, pod_events::touch(claim, at)));
         let Some((claim, step)) = noted.filter(|(_, step)| !step.writes.is_empty()) else {
-            memory.moves.remove(name);
+            leader_state.moves.remove(name);
             return Ok(None);
         };
-        if memory.is_behind("NodeClaim", name, claim.metadata.resource_version.as_deref(), now()) {
+        if leader_state.is_behind("NodeClaim", name, claim.metadata.resource_version.as_deref(), now()) {
             return Err(Verdict::Rest(Some(after(now(), ASK))));
         }
-        (step, Held::default().claim(claim), at)
+        (step, ObservedVersions::default().claim(claim), at)
     };
-    let looked = context.edge.look(&mut held, |_, _| step.clone()).await;
-    if looked.end == End::Done {
+    let result = context.edge.reconcile(&mut observed, |_, _| step.clone()).await;
+    if result.end == End::Done {
         // A newer event is still to be written.
-        let mut memory = context.memory();
-        if memory.moves.get(name) == Some(&at) {
-            memory.moves.remove(name);
+        let mut leader_state = context.leader_state();
+        if leader_state.moves.get(name) == Some(&at) {
+            leader_state.moves.remove(name);
         }
     }
-    match conclude(context, "NodeClaim", name, &held, &looked) {
+    match conclude(context, "NodeClaim", name, &observed, &result) {
         // The rest of the claim is still to be reconciled.
         Verdict::Rest(_) => Err(Verdict::Again),
         verdict => Err(verdict),
@@ -130,7 +131,7 @@ async fn note_moves<P: Provider>(context: &LeaderContext<P>, name: &str) -> Resu
 
 /// Passes all initialized Nodes to the cloud, so that a new leader knows what the last one knew.
 pub(super) fn learn_from_all<P: Provider>(context: &LeaderContext<P>) {
-    let cluster = context.picture.glance();
+    let cluster = context.cluster_cache.read();
     for live in cluster.classes().filter(|live| live.reference.kind == P::CLASS) {
         let class = context.provider.judge(live);
         for name in cluster.claims_of_class(&live.reference).filter_map(|claim| claim.metadata.name.as_deref()) {
@@ -148,16 +149,16 @@ pub(super) async fn claim<P: Provider>(context: &LeaderContext<P>, name: &str) -
         Ok(owed) => owed,
         Err(verdict) => return verdict,
     };
-    let mut begun = match begin(context, name, now()) {
-        Start::Wait(moment) => return Verdict::Rest(sooner(moment, owed)),
-        Start::Look(begun) => begun,
+    let mut prepared = match prepare(context, name, now()) {
+        ReconcileStart::Wait(moment) => return Verdict::Rest(sooner(moment, owed)),
+        ReconcileStart::Write(prepared) => prepared,
     };
-    let Begun { held, known } = &mut *begun;
+    let PreparedReconcile { observed, known } = &mut *prepared;
     let ended = Mutex::new(None);
-    let looked = context
+    let result = context
         .edge
-        .look(held, |answers, now| {
-            let cluster = context.picture.glance();
+        .reconcile(observed, |answers, now| {
+            let cluster = context.cluster_cache.read();
             let Some(around) = cluster.around(name) else { return Step::rest() };
             let pause = cluster.pause(&context.settings.namespace);
             let step = decide(&around.seen(known.with(pause, answers.clone())), now);
@@ -169,16 +170,16 @@ pub(super) async fn claim<P: Provider>(context: &LeaderContext<P>, name: &str) -
         })
         .await;
     let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let (Some(became_a_node), End::Done) = (ended, &looked.end) {
+    if let (Some(became_a_node), End::Done) = (ended, &result.end) {
         note_outcome(context, name, became_a_node);
     }
-    if let Some(answer) = &looked.answers.launch {
+    if let Some(answer) = &result.answers.launch {
         context.remember_launch(answer, now());
     }
-    if let (Some(id), Some(answer)) = (known.instance.take(), &looked.answers.instance) {
-        context.memory().listings.insert(id, Listing::of(answer, now()));
+    if let (Some(id), Some(answer)) = (known.instance.take(), &result.answers.instance) {
+        context.leader_state().listings.insert(id, Listing::of(answer, now()));
     }
-    match conclude(context, "NodeClaim", name, held, &looked) {
+    match conclude(context, "NodeClaim", name, observed, &result) {
         Verdict::Rest(moment) => Verdict::Rest(sooner(moment, owed)),
         verdict => verdict,
     }
@@ -191,7 +192,7 @@ fn sooner(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp>
 /// Reconciles a class: its finalizer, status and cloud resources.
 pub(super) async fn class<P: Provider>(context: &LeaderContext<P>, name: &str) -> Verdict {
     let Some((live, is_used)) = seen_class::<P>(context, name) else { return Verdict::Rest(None) };
-    if context.memory().is_behind(P::CLASS, name, live.meta.resource_version.as_deref(), now()) {
+    if context.leader_state().is_behind(P::CLASS, name, live.meta.resource_version.as_deref(), now()) {
         return Verdict::Rest(Some(after(now(), ASK)));
     }
     let has_finalizer = live.meta.finalizers.iter().flatten().any(|one| one == P::KIND.finalizer);
@@ -205,29 +206,30 @@ pub(super) async fn class<P: Provider>(context: &LeaderContext<P>, name: &str) -
         let cleared = context.provider.clear(&live).await;
         has_leftovers = cleared.is_err();
         if let Err(error) = cleared {
-            tracing::warn!(class = name, %error, "what was made for a class that goes could not be removed");
+            tracing::warn!(class = name, %error, "the resources of a deleted class could not be removed");
         }
     }
-    let (class, mut step, mut held) = {
-        let cluster = context.picture.glance();
+    let (class, mut step, mut observed) = {
+        let cluster = context.cluster_cache.read();
         let class = context.provider.judge(&live);
         let claims: Vec<_> = cluster.claims_of_class(&live.reference).collect();
-        let look = classes::Look { class: &class, kind: P::KIND, claims: &claims, has_leftovers };
-        let step = classes::decide(&look, now());
-        let held = written_claims(&step, &cluster).fold(Held::default().class(&class), Held::claim);
-        (class, step, held)
+        let input = classes::ClassInput { class: &class, kind: P::KIND, claims: &claims, has_leftovers };
+        let step = classes::decide(&input, now());
+        let observed =
+            written_claims(&step, &cluster).fold(ObservedVersions::default().class(&class), ObservedVersions::claim);
+        (class, step, observed)
     };
     if let Some((before, status)) = resolved.status {
-        held = held.class_status(before);
+        observed = observed.class_status(before);
         // First, so that conditions set by later writes override it.
         step.writes.insert(0, Write::ClassStatus(Box::new(status)));
     }
     step = step.or_sooner(resolved.again);
     if resolved.is_news {
-        context.memory().ready_classes.insert(name.to_owned());
+        context.leader_state().ready_classes.insert(name.to_owned());
     }
-    let looked = context.edge.look(&mut held, |_, _| step.clone()).await;
-    match conclude(context, P::CLASS, &class.reference.name, &held, &looked) {
+    let result = context.edge.reconcile(&mut observed, |_, _| step.clone()).await;
+    match conclude(context, P::CLASS, &class.reference.name, &observed, &result) {
         Verdict::Rest(_) if has_leftovers => Verdict::Failed,
         verdict => verdict,
     }
@@ -235,7 +237,7 @@ pub(super) async fn class<P: Provider>(context: &LeaderContext<P>, name: &str) -
 
 /// Returns a class, and whether any claim uses it.
 fn seen_class<P: Provider>(context: &LeaderContext<P>, name: &str) -> Option<(LiveClass, bool)> {
-    let cluster = context.picture.glance();
+    let cluster = context.cluster_cache.read();
     let mut classes = cluster.classes();
     let live = classes.find(|live| live.reference.kind == P::CLASS && live.reference.name == name)?;
     Some((live.clone(), cluster.claims_of_class(&live.reference).next().is_some()))
@@ -243,12 +245,12 @@ fn seen_class<P: Provider>(context: &LeaderContext<P>, name: &str) -> Option<(Li
 
 /// Reconciles the status of a NodePool.
 pub(super) async fn pool<P: Provider>(context: &LeaderContext<P>, name: &str) -> Verdict {
-    let (step, mut held) = {
-        let cluster = context.picture.glance();
+    let (step, mut observed) = {
+        let cluster = context.cluster_cache.read();
         let Some(pool) = cluster.pool(name) else {
-            let mut memory = context.memory();
-            memory.outcomes.remove(name);
-            memory.rests.remove(name);
+            let mut leader_state = context.leader_state();
+            leader_state.outcomes.remove(name);
+            leader_state.rests.remove(name);
             return Verdict::Rest(None);
         };
         let reference = &pool.spec.template.spec.node_class_ref;
@@ -257,16 +259,16 @@ pub(super) async fn pool<P: Provider>(context: &LeaderContext<P>, name: &str) ->
             return Verdict::Rest(None);
         }
         let now = now();
-        let mut memory = context.memory();
-        if memory.is_behind("NodePool", name, pool.metadata.resource_version.as_deref(), now) {
+        let mut leader_state = context.leader_state();
+        if leader_state.is_behind("NodePool", name, pool.metadata.resource_version.as_deref(), now) {
             return Verdict::Rest(Some(after(now, ASK)));
         }
         let class = cluster.class(reference).map(|live| context.provider.judge(live));
-        let claims: Vec<Claimed<'_>> = cluster
+        let claims: Vec<ClaimAndNode<'_>> = cluster
             .claims_of_pool(name)
             .map(|claim| {
                 let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-                Claimed { claim, node: id.and_then(|id| cluster.nodes_of(id).next()) }
+                ClaimAndNode { claim, node: id.and_then(|id| cluster.nodes_of(id).next()) }
             })
             .collect();
         let is_of_pool = |node: &&Node| {
@@ -275,23 +277,32 @@ pub(super) async fn pool<P: Provider>(context: &LeaderContext<P>, name: &str) ->
             label.is_some_and(|label| label == name) && cluster.claims_of(id).next().is_none()
         };
         let unclaimed: Vec<&Node> = cluster.nodes().filter(is_of_pool).collect();
-        let rest = memory.rests.get(name).copied();
-        let hold = memory.plan.holds().get(name).cloned();
-        let outcomes = memory.outcomes.entry(name.to_owned()).or_insert_with(|| Outcomes::of(pool, class.as_ref()));
+        let rest = leader_state.rests.get(name).copied();
+        let hold = leader_state.plan.holds().get(name).cloned();
+        let outcomes =
+            leader_state.outcomes.entry(name.to_owned()).or_insert_with(|| Outcomes::of(pool, class.as_ref()));
         let class = class.as_ref();
-        let look =
-            pools::Look { pool, class, claims: &claims, unclaimed: &unclaimed, outcomes, rest, hold: hold.as_ref() };
-        let step = pools::decide(&look, now);
+        let input = pools::PoolInput {
+            pool,
+            class,
+            claims: &claims,
+            unclaimed: &unclaimed,
+            outcomes,
+            rest,
+            hold: hold.as_ref(),
+        };
+        let step = pools::decide(&input, now);
         if step.writes.is_empty() {
             return Verdict::Rest(step.again);
         }
-        let held = written_claims(&step, &cluster).fold(Held::default().pool(pool), Held::claim);
-        (step, held)
+        let observed =
+            written_claims(&step, &cluster).fold(ObservedVersions::default().pool(pool), ObservedVersions::claim);
+        (step, observed)
     };
-    let looked = context.edge.look(&mut held, |_, _| step.clone()).await;
-    match conclude(context, "NodePool", name, &held, &looked) {
+    let result = context.edge.reconcile(&mut observed, |_, _| step.clone()).await;
+    match conclude(context, "NodePool", name, &observed, &result) {
         // Ignore the change caused by this write, and limit the frequency of status updates.
-        Verdict::Rest(_) if looked.has_written => Verdict::RestUntil(after(now(), pools::EVERY)),
+        Verdict::Rest(_) if result.has_written => Verdict::RestUntil(after(now(), pools::EVERY)),
         verdict => verdict,
     }
 }
@@ -308,12 +319,12 @@ fn written_claims<'c>(step: &Step, cluster: &'c Cluster) -> impl Iterator<Item =
 
 /// Records whether the launch of a claim resulted in a Node.
 fn note_outcome<P: Provider>(context: &LeaderContext<P>, claim: &str, became_a_node: bool) {
-    let cluster = context.picture.glance();
+    let cluster = context.cluster_cache.read();
     let Some(pool) = cluster.around(claim).and_then(|around| around.pool) else { return };
     let class = cluster.class(&pool.spec.template.spec.node_class_ref).map(|live| context.provider.judge(live));
     let name = pool.metadata.name.clone().unwrap_or_default();
-    let mut memory = context.memory();
-    let outcomes = memory.outcomes.entry(name).or_insert_with(|| Outcomes::of(pool, class.as_ref()));
+    let mut leader_state = context.leader_state();
+    let outcomes = leader_state.outcomes.entry(name).or_insert_with(|| Outcomes::of(pool, class.as_ref()));
     outcomes.note(Edition::of(pool, class.as_ref()), became_a_node);
 }
 
@@ -341,27 +352,27 @@ fn outcome(step: &Step, claim: &NodeClaim) -> Option<bool> {
     })
 }
 
-fn begin<P: Provider>(context: &LeaderContext<P>, name: &str, now: Timestamp) -> Start {
-    let cluster = context.picture.glance();
-    let Some(around) = cluster.around(name) else { return Start::Wait(None) };
+fn prepare<P: Provider>(context: &LeaderContext<P>, name: &str, now: Timestamp) -> ReconcileStart {
+    let cluster = context.cluster_cache.read();
+    let Some(around) = cluster.around(name) else { return ReconcileStart::Wait(None) };
     // Claims of another cloud's classes belong to another controller.
     let reference = &around.claim.spec.node_class_ref;
     if reference.kind != P::CLASS {
-        return Start::Wait(None);
+        return ReconcileStart::Wait(None);
     }
-    let memory = context.memory();
+    let leader_state = context.leader_state();
     let shown = around.claim.metadata.resource_version.as_deref();
-    let is_behind = memory.is_behind("NodeClaim", name, shown, now)
+    let is_behind = leader_state.is_behind("NodeClaim", name, shown, now)
         || around.nodes.iter().any(|node| {
             let name = node.metadata.name.as_deref().unwrap_or_default();
-            memory.is_behind("Node", name, node.metadata.resource_version.as_deref(), now)
+            leader_state.is_behind("Node", name, node.metadata.resource_version.as_deref(), now)
         });
     if is_behind {
-        return Start::Wait(Some(after(now, ASK)));
+        return ReconcileStart::Wait(Some(after(now, ASK)));
     }
-    let hold = match hold_of(context, &around, &memory, now) {
+    let hold = match hold_of(context, &around, &leader_state, now) {
         Ok(hold) => hold,
-        Err(wait) => return Start::Wait(Some(wait)),
+        Err(wait) => return ReconcileStart::Wait(Some(wait)),
     };
     let live = cluster.class(reference);
     let mut class = judged(&context.provider, live, reference);
@@ -377,32 +388,32 @@ fn begin<P: Provider>(context: &LeaderContext<P>, name: &str, now: Timestamp) ->
         Vec::new()
     } else {
         let catalogue = context.provider.types(live.and_then(LiveClass::manifest));
-        offers(around.claim, &catalogue, &memory.refusals, now)
+        offers(around.claim, &catalogue, &leader_state.refusals, now)
     };
     let instance = around.claim.status.as_ref().and_then(|status| status.provider_id.clone());
-    let listing = instance.as_ref().and_then(|id| memory.listings.get(id)).copied();
-    let expected = expected(&cluster, &memory, around.claim);
+    let listing = instance.as_ref().and_then(|id| leader_state.listings.get(id)).copied();
+    let expected = expected(&cluster, &leader_state, around.claim);
     let is_joining = !around.nodes.is_empty() && is_launched && !is_true(around.claim, nodeclaim::REGISTERED);
-    let busy = memory.gates.busy_until(now).filter(|_| is_joining && hold.is_none());
-    let known = Known { class, alternatives, listing, instance, hold, busy, expected };
+    let busy = leader_state.gates.busy_until(now).filter(|_| is_joining && hold.is_none());
+    let known = ClaimContext { class, alternatives, listing, instance, hold, busy, expected };
     let pause = cluster.pause(&context.settings.namespace);
     let step = nodes_first(decide(&around.seen(known.with(pause, Answers::default())), now), known.busy);
     if step.writes.is_empty() {
-        return Start::Wait(step.again);
+        return ReconcileStart::Wait(step.again);
     }
-    let held = Held::default().claim(around.claim).class(&known.class);
-    let held = around.nodes.iter().fold(held, |held, node| held.node(node));
-    Start::Look(Box::new(Begun { held, known }))
+    let observed = ObservedVersions::default().claim(around.claim).class(&known.class);
+    let observed = around.nodes.iter().fold(observed, |observed, node| observed.node(node));
+    ReconcileStart::Write(Box::new(PreparedReconcile { observed, known }))
 }
 
 /// Returns the pending pods planned on the Node of a claim whose agent reported a fatal verdict; empty for other
 /// claims.
-fn expected(cluster: &Cluster, memory: &Memory, claim: &NodeClaim) -> Vec<Subject> {
+fn expected(cluster: &Cluster, leader_state: &LeaderState, claim: &NodeClaim) -> Vec<Subject> {
     if condition(claim, nodeclaim::NODE_VERDICT).is_none() {
         return Vec::new();
     }
     let name = claim.metadata.name.as_deref().unwrap_or_default();
-    let mut paths: Vec<&str> = memory.plan.placed_on(name).collect();
+    let mut paths: Vec<&str> = leader_state.plan.placed_on(name).collect();
     paths.sort_unstable();
     let waiting = paths.into_iter().filter_map(|path| cluster.pod(path)).filter(|pod| pod.waits());
     waiting.map(LivePod::subject).collect()
@@ -413,7 +424,7 @@ fn expected(cluster: &Cluster, memory: &Memory, claim: &NodeClaim) -> Vec<Subjec
 fn hold_of<P: Provider>(
     context: &LeaderContext<P>,
     around: &Surroundings<'_>,
-    memory: &Memory,
+    leader_state: &LeaderState,
     now: Timestamp,
 ) -> Result<Option<String>, Timestamp> {
     let claim = around.claim;
@@ -424,9 +435,9 @@ fn hold_of<P: Provider>(
         return Ok(None);
     };
     let name = claim.metadata.name.as_deref().unwrap_or_default();
-    let gate = node.metadata.uid.as_ref().and_then(|uid| memory.gates.of(name, uid));
+    let gate = node.metadata.uid.as_ref().and_then(|uid| leader_state.gates.of(name, uid));
     let made_at = node.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
-    if let Some(moment) = gate.and_then(|_| memory.gates.opens(name)) {
+    if let Some(moment) = gate.and_then(|_| leader_state.gates.opens(name)) {
         return if now < moment { Err(moment) } else { Ok(None) };
     }
     match gate.map(|gate| &gate.hold) {
@@ -434,7 +445,7 @@ fn hold_of<P: Provider>(
         Some(Some(_)) if now < after(made_at, QUIETLY) => Err(after(made_at, QUIETLY)),
         // The leader notices the end of the hold and the order in which nodes open.
         Some(Some(hold)) => Ok(Some(hold.why.clone())),
-        None if memory.plan.has_places(name) && now < after(made_at, TELLING) => Err(after(made_at, TELLING)),
+        None if leader_state.plan.has_places(name) && now < after(made_at, TELLING) => Err(after(made_at, TELLING)),
         None => Ok(None),
     }
 }
@@ -443,14 +454,14 @@ fn conclude<P: Provider>(
     context: &LeaderContext<P>,
     kind: &'static str,
     name: &str,
-    held: &Held,
-    looked: &Looked,
+    observed: &ObservedVersions,
+    result: &ReconcileResult,
 ) -> Verdict {
     let now = now();
-    context.memory().note_written(held, now);
-    match &looked.end {
-        End::Done if looked.has_written => Verdict::Rest(Some(looked.again.unwrap_or_else(|| after(now, LOST)))),
-        End::Done => Verdict::Rest(looked.again),
+    context.leader_state().note_written(observed, now);
+    match &result.end {
+        End::Done if result.has_written => Verdict::Rest(Some(result.again.unwrap_or_else(|| after(now, LOST)))),
+        End::Done => Verdict::Rest(result.again),
         End::Stale => Verdict::Conflicted,
         End::Failed(why) => {
             tracing::warn!(kind, name, why, "will be tried again");

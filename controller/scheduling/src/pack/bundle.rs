@@ -11,11 +11,11 @@ use fixedbitset::FixedBitSet;
 use super::groups::{Group, Grouped};
 use crate::compile::{Compiled, Part, fits};
 
-/// Glues all groups with such affinity. Groups whose targets do not exist stay unchanged and are not placed.
-pub(crate) fn glue(compiled: &Compiled<'_>, grouped: &mut Grouped) {
+/// Bundles all groups with such affinity. Groups whose targets do not exist stay unchanged and are not placed.
+pub(crate) fn bundle(compiled: &Compiled<'_>, grouped: &mut Grouped) {
     let mut waiting: Vec<usize> =
         (0..grouped.groups.len()).filter(|&group| !grouped.groups[group].part.joins.is_empty()).collect();
-    // A group whose host is itself a follower is glued after the host.
+    // A group whose host is itself a follower is bundled after the host.
     while let Some(position) = (0..waiting.len()).find(|&at| host_is_ready(compiled, grouped, waiting[at], &waiting)) {
         let follower = waiting.remove(position);
         join(compiled, grouped, follower);
@@ -109,7 +109,7 @@ fn most_on_one_node(compiled: &Compiled<'_>, grouped: &Grouped, group: usize) ->
         let columns = one.sizes.iter().zip(room).filter(|&(&size, _)| size > 0);
         columns.map(|(&size, &room)| (room / size).max(0) as usize).min().unwrap_or(usize::MAX)
     };
-    let existing = super::terrain::standing(compiled).into_iter().map(|node| times(&node.room));
+    let existing = super::existing_nodes::standing(compiled).into_iter().map(|node| times(&node.room));
     shapes.map(|(_, shape)| times(&shape.room)).chain(existing).max().unwrap_or(0)
 }
 

@@ -3,16 +3,16 @@
 use jiff::Timestamp;
 use muster_cloud::after;
 
-use super::begin::disruption_taint;
-use super::look::Candidate;
 use super::mark::is_marked;
+use super::observed_command::Candidate;
 use super::planner::Timing;
 use super::rollback::cleared;
+use super::start::disruption_taint;
 use crate::step::Step;
 
 /// Removes the disruption taint of a node and the condition of its claim if the claim has no mark.
 #[must_use]
-pub fn stale(candidate: &Candidate<'_>, timing: Timing, now: Timestamp) -> Step {
+pub fn cleanup(candidate: &Candidate<'_>, timing: Timing, now: Timestamp) -> Step {
     let is_leaving_node = candidate.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
     if is_marked(candidate.claim) || candidate.is_leaving() || is_leaving_node {
         return Step::rest();

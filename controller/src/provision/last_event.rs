@@ -20,28 +20,28 @@ const REPEAT: Duration = Duration::from_secs(120);
 /// `namespace/name`.
 pub(super) fn events(
     plan: &mut Plan,
-    scene: &PlacementView<'_>,
+    view: &PlacementView<'_>,
     failures: BTreeMap<&str, &Failure>,
     now: Timestamp,
 ) -> Vec<Write> {
     let nodes: BTreeMap<&str, &str> =
-        scene.claims.iter().filter_map(|one| Some((one.name(), one.node_name()?))).collect();
+        view.claims.iter().filter_map(|one| Some((one.name(), one.node_name()?))).collect();
     let mut news: Vec<(&PendingPod, LastEvent)> = Vec::new();
     for (claim, pods) in &plan.placed {
-        let pending_pods = pods.iter().filter_map(|pod| scene.pending_pod(&pod.path));
+        let pending_pods = pods.iter().filter_map(|pod| view.pending_pod(&pod.path));
         news.extend(pending_pods.map(|one| (one, LastEvent::Place(claim.clone()))));
     }
     for (path, failure) in failures {
-        news.extend(scene.pending_pod(path).map(|one| (one, LastEvent::Failure(failure.clone(), now))));
+        news.extend(view.pending_pod(path).map(|one| (one, LastEvent::Failure(failure.clone(), now))));
     }
     news.sort_by(|one, other| one.0.pod.cmp(&other.0.pod));
     let mut writes = Vec::new();
-    for (pending_pod, told) in news {
-        let before = plan.told.get(&pending_pod.pod.uid);
-        if before.is_some_and(|before| before.is_no_news(&told)) {
+    for (pending_pod, event) in news {
+        let before = plan.last_events.get(&pending_pod.pod.uid);
+        if before.is_some_and(|before| before.is_no_news(&event)) {
             continue;
         }
-        let (kind, reason, message) = match &told {
+        let (kind, reason, message) = match &event {
             LastEvent::Place(claim) => {
                 let node = nodes.get(claim.as_str()).map_or_else(String::new, |node| format!(", node/{node}"));
                 (EventType::Normal, events::NOMINATED, format!("Pod should schedule on: nodeclaim/{claim}{node}"))
@@ -54,12 +54,12 @@ pub(super) fn events(
             }
         };
         writes.push(Write::Event(Event { about: pending_pod.pod.clone(), kind, reason, message }));
-        plan.told.insert(pending_pod.pod.uid.clone(), told);
+        plan.last_events.insert(pending_pod.pod.uid.clone(), event);
     }
     writes
 }
 
-// === impl Told ===
+// === impl LastEvent ===
 
 impl LastEvent {
     /// Returns true if `now` need not be published after this event.

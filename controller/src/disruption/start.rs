@@ -8,9 +8,9 @@ use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations, events, labels, taints};
 use muster_scheduling::disrupt::{Cause, Method};
 
-use super::look::{Candidate, leavers};
 use super::mark::{Mark, is_marked, short};
 use super::objection::objection;
+use super::observed_command::{Candidate, leavers};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Status, condition, judged, set_condition, whole_seconds};
 use crate::node::Node;
@@ -49,7 +49,7 @@ pub struct Leaver<'a> {
 /// anything, otherwise one for each. Claims that are being deleted, are marked by another command, or have an objection
 /// by now are skipped, and so are claims that share launches with them.
 #[must_use]
-pub fn begin(order: &Order<'_>, now: Timestamp) -> Vec<Step> {
+pub fn start(order: &Order<'_>, now: Timestamp) -> Vec<Step> {
     let is_free = |leaver: &&Leaver<'_>| {
         let candidate = &leaver.candidate;
         let pods = leavers(candidate.residents);

@@ -1,8 +1,8 @@
-//! What the picture of a cluster costs: bytes for each pod, Node and NodeClaim, and time for each thing that happens to a
+//! What the cache of a cluster costs: bytes for each pod, Node and NodeClaim, and time for each thing that happens to a
 //! pod.
 //!
 //! ```sh
-//! cargo run --release -p muster-controller --example picture -- 20000
+//! cargo run --release -p muster-controller --example cluster_cache -- 20000
 //! ```
 //!
 //! The pods are made here, as an API server writes those of a Deployment: with `managedFields`, volumes and statuses.
@@ -30,7 +30,7 @@ const PODS_A_NODE: usize = 17;
 fn main() -> ExitCode {
     let count = std::env::args().nth(1).map_or(Ok(20_000), |text| text.parse());
     let Ok(count) = count else {
-        report("error: the argument must be a number of pods\n\nhint: `… --example picture -- 20000`");
+        report("error: the argument must be a number of pods\n\nhint: `… --example cluster_cache -- 20000`");
         return ExitCode::from(2);
     };
     let mut cluster = Cluster::default();

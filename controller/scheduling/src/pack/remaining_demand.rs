@@ -1,6 +1,6 @@
-//! Units left to place: kinds of pods, and lots of interchangeable ones.
+//! Units left to place: kinds of pods, and batches of interchangeable ones.
 //!
-//! A kind is (size, signature), all that the room and labels of a node depend on. A lot is (kind, host rules, cells),
+//! A kind is (size, signature), all that the room and labels of a node depend on. A batch is (kind, host rules, cells),
 //! all that packing distinguishes. Labels that no selector reads are ignored: 20,000 pods of 3,188 classes are 30
 //! kinds.
 
@@ -17,7 +17,7 @@ use crate::compile::HostRule;
 
 /// Size and signature of pods.
 #[derive(Debug, Clone)]
-pub(crate) struct Kind {
+pub(crate) struct ItemType {
     pub(crate) signature: u32,
     pub(crate) sizes: Rc<[i32]>,
 }
@@ -42,17 +42,17 @@ impl DemandBatch {
 
 /// All units left to place.
 #[derive(Debug, Clone)]
-pub(crate) struct Stock {
-    pub(crate) kinds: Vec<Kind>,
-    pub(crate) lots: Vec<DemandBatch>,
+pub(crate) struct RemainingDemand {
+    pub(crate) kinds: Vec<ItemType>,
+    pub(crate) batches: Vec<DemandBatch>,
     pub(crate) rulesets: Rc<Rulesets>,
     pub(crate) masks: Vec<FixedBitSet>,
     /// Cells of each mask, ascending.
     pub(crate) cells_of: Rc<[Vec<u32>]>,
-    /// Lots that had units left when the stock was last compacted.
+    /// Batches that had units left when it was last compacted.
     pub(crate) open: Vec<u32>,
-    /// Lots by cell and kind, stored as consecutive lists; read by [`Stock::lots_at`]. `lists` has the start and end of
-    /// each.
+    /// Batches by cell and kind, stored as consecutive lists; read by [`RemainingDemand::batches_at`]. `lists` has the
+    /// start and end of each.
     listed: Vec<u32>,
     lists: Vec<(u32, u32)>,
     /// Number of units left that own a host rule and are targets of it, by rule.
@@ -64,18 +64,18 @@ pub(crate) struct Stock {
     pub(crate) left: usize,
 }
 
-impl Stock {
+impl RemainingDemand {
     pub(crate) fn new(grouped: &Grouped, zoned: &Zoned, cells: usize) -> Self {
         let mut kind_ids: FxHashMap<(u32, Rc<[i32]>), u32> = FxHashMap::default();
         let mut ruleset_ids: FxHashMap<Rc<Ruleset>, u32> = FxHashMap::default();
-        let mut lot_ids: FxHashMap<(u32, u32, u32), u32> = FxHashMap::default();
-        let (mut kinds, mut rulesets, mut lots) = (Vec::new(), Vec::<Rc<Ruleset>>::new(), Vec::<DemandBatch>::new());
+        let mut batch_ids: FxHashMap<(u32, u32, u32), u32> = FxHashMap::default();
+        let (mut kinds, mut rulesets, mut batches) = (Vec::new(), Vec::<Rc<Ruleset>>::new(), Vec::<DemandBatch>::new());
         let mut units: Vec<Vec<u32>> = Vec::new();
         // Rules without pending owners have no effect on new nodes; on existing nodes, bound owners count.
         for placed in &zoned.placed {
             let group = &grouped.groups[placed.group];
             let kind = *kind_ids.entry((group.signature, Rc::clone(&group.sizes))).or_insert_with(|| {
-                kinds.push(Kind { signature: group.signature, sizes: Rc::clone(&group.sizes) });
+                kinds.push(ItemType { signature: group.signature, sizes: Rc::clone(&group.sizes) });
                 kinds.len() as u32 - 1
             });
             let rules = Ruleset { owns: group.part.owns_host.clone(), targets: group.part.targets_host.clone() };
@@ -88,12 +88,12 @@ impl Stock {
                     rulesets.len() as u32 - 1
                 }
             };
-            let lot = *lot_ids.entry((kind, ruleset, placed.mask)).or_insert_with(|| {
-                lots.push(DemandBatch { kind, ruleset, mask: placed.mask, units: Rc::from([]), taken: 0 });
+            let batch = *batch_ids.entry((kind, ruleset, placed.mask)).or_insert_with(|| {
+                batches.push(DemandBatch { kind, ruleset, mask: placed.mask, units: Rc::from([]), taken: 0 });
                 units.push(Vec::new());
-                lots.len() as u32 - 1
+                batches.len() as u32 - 1
             });
-            units[lot as usize].extend_from_slice(&placed.units);
+            units[batch as usize].extend_from_slice(&placed.units);
         }
         let mut left_of_kind = vec![0; kinds.len()];
         let mut owners_left = vec![0; grouped.rules.host.len()];
@@ -101,31 +101,31 @@ impl Stock {
         drop(ruleset_ids);
         let rulesets = Rc::new(Rulesets::new(rulesets, &grouped.rules.host));
         let mut left = 0;
-        for (lot, mut units) in lots.iter_mut().zip(units) {
+        for (batch, mut units) in batches.iter_mut().zip(units) {
             units.sort_unstable();
-            lot.units = units.into();
-            for &(rule, _) in &rulesets.on_itself[lot.ruleset as usize] {
-                apart_left[rule as usize] += lot.units.len();
+            batch.units = units.into();
+            for &(rule, _) in &rulesets.on_itself[batch.ruleset as usize] {
+                apart_left[rule as usize] += batch.units.len();
             }
-            left_of_kind[lot.kind as usize] += lot.units.len();
-            left += lot.units.len();
-            for &rule in &rulesets[lot.ruleset as usize].owns {
-                owners_left[rule as usize] += lot.units.len();
+            left_of_kind[batch.kind as usize] += batch.units.len();
+            left += batch.units.len();
+            for &rule in &rulesets[batch.ruleset as usize].owns {
+                owners_left[rule as usize] += batch.units.len();
             }
         }
         let cells_of: Rc<[Vec<u32>]> =
             zoned.masks.iter().map(|mask| mask.ones().map(|cell| cell as u32).collect()).collect();
-        let mut order: Vec<u32> = (0..lots.len() as u32).collect();
-        order.sort_by_key(|&lot| {
-            let one = &lots[lot as usize];
+        let mut order: Vec<u32> = (0..batches.len() as u32).collect();
+        order.sort_by_key(|&batch| {
+            let one = &batches[batch as usize];
             let cells = cells_of[one.mask as usize].len();
-            (cells, std::cmp::Reverse(rulesets[one.ruleset as usize].owns.len()), lot)
+            (cells, std::cmp::Reverse(rulesets[one.ruleset as usize].owns.len()), batch)
         });
-        let (listed, lists) = list(&lots, &order, &cells_of, kinds.len(), cells);
+        let (listed, lists) = list(&batches, &order, &cells_of, kinds.len(), cells);
         Self {
             kinds,
-            open: (0..lots.len() as u32).collect(),
-            lots,
+            open: (0..batches.len() as u32).collect(),
+            batches,
             rulesets,
             masks: zoned.masks.clone(),
             cells_of,
@@ -138,9 +138,9 @@ impl Stock {
         }
     }
 
-    /// Returns the lots of `kind` that may go to `cell`: those with the fewest cells first, then those with the most
+    /// Returns the batches of `kind` that may go to `cell`: those with the fewest cells first, then those with the most
     /// owned rules.
-    pub(crate) fn lots_at(&self, cell: usize, kind: u32) -> &[u32] {
+    pub(crate) fn batches_at(&self, cell: usize, kind: u32) -> &[u32] {
         let (from, to) = self.lists[cell * self.kinds.len() + kind as usize];
         &self.listed[from as usize..to as usize]
     }
@@ -158,9 +158,9 @@ impl Stock {
         most.filter(|&(_, nodes)| nodes > 0)
     }
 
-    /// Returns the rules that units of a lot own and are targets of.
-    pub(crate) fn rules_on_itself(&self, lot: u32) -> impl Iterator<Item = u32> {
-        self.rulesets.on_itself[self.lots[lot as usize].ruleset as usize].iter().map(|&(rule, _)| rule)
+    /// Returns the rules that units of a batch own and are targets of.
+    pub(crate) fn rules_on_itself(&self, batch: u32) -> impl Iterator<Item = u32> {
+        self.rulesets.on_itself[self.batches[batch as usize].ruleset as usize].iter().map(|&(rule, _)| rule)
     }
 
     /// Returns the number of units left that own a host rule and are targets of it.
@@ -172,32 +172,32 @@ impl Stock {
     pub(crate) fn apart_of_kind(&self, rule: u32) -> Vec<usize> {
         let mut apart = vec![0; self.kinds.len()];
         let is_apart =
-            |lot: &&DemandBatch| self.rulesets.on_itself[lot.ruleset as usize].iter().any(|&(own, _)| own == rule);
-        for lot in self.lots.iter().filter(is_apart) {
-            apart[lot.kind as usize] += lot.left();
+            |batch: &&DemandBatch| self.rulesets.on_itself[batch.ruleset as usize].iter().any(|&(own, _)| own == rule);
+        for batch in self.batches.iter().filter(is_apart) {
+            apart[batch.kind as usize] += batch.left();
         }
         apart
     }
 
-    /// Creates a stock of all groups as if they could go to any cell. Also returns the kind of each group.
+    /// Creates the demand of all groups as if they could go to any cell. Also returns the kind of each group.
     pub(crate) fn of_groups(grouped: &Grouped, cells: usize) -> (Self, Vec<u32>) {
         let mut anywhere = FixedBitSet::with_capacity(cells);
         anywhere.insert_range(..);
         let groups = grouped.groups.iter().enumerate();
         let placed = groups.map(|(group, one)| Placed { group, mask: 0, units: one.units.clone() }).collect();
-        let stock =
+        let unplaced =
             Self::new(grouped, &Zoned { placed, masks: vec![anywhere], rejected: Vec::new(), tasted: false }, cells);
         let kind_of = |group: &Group| {
-            let same = |kind: &Kind| kind.signature == group.signature && kind.sizes == group.sizes;
-            stock.kinds.iter().position(same).unwrap_or(0) as u32
+            let same = |kind: &ItemType| kind.signature == group.signature && kind.sizes == group.sizes;
+            unplaced.kinds.iter().position(same).unwrap_or(0) as u32
         };
         let kinds = grouped.groups.iter().map(kind_of).collect();
-        (stock, kinds)
+        (unplaced, kinds)
     }
 
-    /// Removes `count` units of `lot` and returns them.
-    pub(crate) fn take(&mut self, lot: u32, count: usize) -> &[u32] {
-        let one = &mut self.lots[lot as usize];
+    /// Removes `count` units of `batch` and returns them.
+    pub(crate) fn take(&mut self, batch: u32, count: usize) -> &[u32] {
+        let one = &mut self.batches[batch as usize];
         let from = one.taken;
         one.taken += count;
         self.left -= count;
@@ -214,23 +214,23 @@ impl Stock {
     /// Removes the content of a node and returns its units.
     pub(crate) fn take_all(&mut self, content: &Content) -> Vec<u32> {
         let mut units = Vec::with_capacity(content.iter().map(|&(_, count)| count as usize).sum());
-        for &(lot, count) in content {
-            units.extend_from_slice(self.take(lot, count as usize));
+        for &(batch, count) in content {
+            units.extend_from_slice(self.take(batch, count as usize));
         }
         units
     }
 
-    /// Removes used-up lots from the lists, so that later fills skip them.
+    /// Removes used-up batches from the lists, so that later fills skip them.
     pub(crate) fn compact(&mut self) {
-        let lots = &self.lots;
-        let lasts = |lot: u32| lots[lot as usize].taken < lots[lot as usize].units.len();
-        self.open.retain(|&lot| lasts(lot));
+        let batches = &self.batches;
+        let lasts = |batch: u32| batches[batch as usize].taken < batches[batch as usize].units.len();
+        self.open.retain(|&batch| lasts(batch));
         for (from, to) in &mut self.lists {
             let mut kept = *from;
             for at in *from..*to {
-                let lot = self.listed[at as usize];
-                if lasts(lot) {
-                    self.listed[kept as usize] = lot;
+                let batch = self.listed[at as usize];
+                if lasts(batch) {
+                    self.listed[kept as usize] = batch;
                     kept += 1;
                 }
             }
@@ -239,18 +239,18 @@ impl Stock {
     }
 }
 
-/// Lists `lots`, in `order`, by cell and kind. Returns the lists and the bounds of each.
+/// Lists `batches`, in `order`, by cell and kind. Returns the lists and the bounds of each.
 fn list(
-    lots: &[DemandBatch],
+    batches: &[DemandBatch],
     order: &[u32],
     cells_of: &[Vec<u32>],
     kinds: usize,
     cells: usize,
 ) -> (Vec<u32>, Vec<(u32, u32)>) {
     let mut lists = vec![(0_u32, 0_u32); cells * kinds];
-    for lot in lots {
-        for &cell in &cells_of[lot.mask as usize] {
-            lists[cell as usize * kinds + lot.kind as usize].1 += 1;
+    for batch in batches {
+        for &cell in &cells_of[batch.mask as usize] {
+            lists[cell as usize * kinds + batch.kind as usize].1 += 1;
         }
     }
     let mut end = 0;
@@ -260,11 +260,11 @@ fn list(
         end += count;
     }
     let mut listed = vec![0; end as usize];
-    for &lot in order {
-        let one = &lots[lot as usize];
+    for &batch in order {
+        let one = &batches[batch as usize];
         for &cell in &cells_of[one.mask as usize] {
             let list = &mut lists[cell as usize * kinds + one.kind as usize];
-            listed[list.1 as usize] = lot;
+            listed[list.1 as usize] = batch;
             list.1 += 1;
         }
     }

@@ -2,7 +2,7 @@
 
 use muster_api::{NodeClaim, NodePool};
 
-use super::look::{Candidate, Replacement};
+use super::observed_command::{Candidate, Replacement};
 use crate::lifecycle::Resident;
 use crate::node::Node;
 use crate::provision::Plan;
@@ -10,7 +10,7 @@ use crate::state::{Cluster, LivePod};
 
 /// A claim, its Node, its pods, and the pod that is about to be bound there.
 #[derive(Debug, Clone)]
-pub struct Home {
+pub struct CommandNode {
     /// The claim.
     pub claim: NodeClaim,
     /// Its NodePool, if it exists.
@@ -21,9 +21,9 @@ pub struct Home {
     promised_to: Option<String>,
 }
 
-// === impl Home ===
+// === impl CommandNode ===
 
-impl Home {
+impl CommandNode {
     /// Returns the home of a Node, if it has a claim.
     #[must_use]
     pub fn of_node(cluster: &Cluster, plan: &Plan, node: &str) -> Option<Self> {
