@@ -10,7 +10,7 @@
 
 use std::process::ExitCode;
 
-use muster_controller::state::{Cluster, Kind};
+use muster_stages::state::{Cluster, Kind};
 use serde_json::json;
 
 /// The life of a pod as a watch tells it.

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_aws::catalogue;
-use muster_controller::manifest;
-use muster_controller::snapshot::{self, Settings as SnapshotSettings};
+use muster_manifest as manifest;
+use muster_manifest::snapshot::{self, Settings as SnapshotSettings};
 use muster_scheduling::disrupt::{DisruptionInput, Settings, carried_out, decide};
 use muster_scheduling::model::{Catalogue, Options, Pod, Problem};
 use muster_scheduling::{lower_bound, solve, validate_disruption};

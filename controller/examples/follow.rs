@@ -6,8 +6,8 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
-use muster_controller::state::Cluster;
 use muster_controller::watch::{ClusterCache, connect_to_follow, follow};
+use muster_stages::state::Cluster;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

@@ -1,64 +1,44 @@
-//! Library of the program `muster`: inputs, the model built from them, and the commands that print results.
+//! Library of the program `muster`: the command line, and the controller that runs in a cluster.
 //!
 //! ```text
-//!  files ────────────┐
-//!  cluster ─► watch ─┴► manifest ─► snapshot ─► muster_scheduling ─► cli ─► text, JSON, YAML
-//!                       objects,    Problem,    solve, bound,        plan, disrupt, explain
-//!                       checked by  managed     replay, disrupt,
-//!                       muster_api  nodes       validators
-//!                                      ▲
-//!                                  muster_aws   instance types of each NodeClass
+//!  files ──────────────┐
+//!  cluster ─► watch ───┴► muster_manifest ─► muster_scheduling ─► cli ─► text, JSON, YAML
+//!                         objects, Problem   solve, bound,        plan, disrupt, explain, simulate
+//!                                ▲           replay, disrupt,
+//!                            muster_aws      validators
+//!                            instance types
 //! ```
 //!
-//! The controller works on a separate view of a running cluster. Its decision code does not write anything itself:
+//! The controller works on a separate view of a running cluster. Decisions are made in `muster_stages`, which writes
+//! nothing itself:
 //!
 //! ```text
-//!  cluster ─► watch ─► state ─┬─► manifest, snapshot ─► provision, disruption ─┐
-//!                             └─► lifecycle, pools, classes ───────────────────┴─► step ─► edge ─► cluster, cloud
+//!  cluster ─► watch ─► muster_stages: state ─► stages ─► step ─► edge ─► cluster, cloud
 //! ```
 //!
-//! [`watch`] keeps [`state`] current, object by object. [`provision`] decides which NodeClaims are created for pending
-//! pods, [`lifecycle`] manages a NodeClaim from its launch to its deletion, [`disruption`] runs commands that remove
-//! nodes, [`pools`] and [`classes`] maintain the status of NodePools and NodeClasses. Each returns a [`step`]. [`edge`]
-//! applies it, [`ec2`] and [`kwok`] are clouds, and [`run`] is the controller that drives all of them.
+//! `watch` keeps the state current, object by object. `edge` applies the steps of the stages, `ec2` and `kwok` are clouds,
+//! and `run` is the controller that drives all of them. `agents` serves the node agents if that is enabled: their reports
+//! become conditions of their NodeClaims, which the stages read like any other condition. All of these need the feature
+//! `cluster`; without it the program works on files.
 //!
-//! [`agents`] serves the node agents if that is enabled: their reports become conditions of their NodeClaims, which the
-//! stages read like any other condition.
+//! `muster_simulate` runs a cluster in virtual time with the same stages and an in-memory edge.
 //!
-//! `fleet` decides which instances are launched and terminated on an operator's request.
-//!
-//! [`roster`] lists the nodes for people and programs: the phase of each node and the report of its agent.
-//!
-//! [`archive`] defines the records that are kept of nodes that failed to join the cluster.
-//!
-//! [`simulate`] runs a cluster in virtual time with all of these stages and an in-memory edge.
-//!
-//! [`convert`] rewrites objects of earlier APIs. No other module uses it.
-//!
-//! Only [`cli`] touches the process: arguments, environment, terminal, signals, exit codes. Only [`edge`], the Lease of
-//! [`run`] and the reports that [`agents`] receives cause writes to a cluster; every other command writes its output
-//! and nothing else.
+//! Only [`cli`] touches the process: arguments, environment, terminal, signals, exit codes. Only `edge`, the Lease of
+//! `run` and the reports that `agents` receives cause writes to a cluster; every other command writes its output and
+//! nothing else.
 
+#[cfg(feature = "cluster")]
 pub mod agents;
-pub mod archive;
-pub mod classes;
 pub mod cli;
-pub mod convert;
-pub mod disruption;
+#[cfg(feature = "cluster")]
 pub mod ec2;
+#[cfg(feature = "cluster")]
 pub mod edge;
-mod fleet;
+#[cfg(feature = "cluster")]
 pub mod kwok;
-pub mod lifecycle;
-pub mod manifest;
-pub mod node;
+#[cfg(feature = "cluster")]
 pub mod permissions;
-pub mod pools;
-pub mod provision;
-pub mod roster;
+#[cfg(feature = "cluster")]
 pub mod run;
-pub mod simulate;
-pub mod snapshot;
-pub mod state;
-pub mod step;
+#[cfg(feature = "cluster")]
 pub mod watch;

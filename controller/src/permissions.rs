@@ -1,7 +1,7 @@
 //! Permissions of the controller in a cluster: the single table from which the chart's roles are generated, and which
 //! is checked at startup.
 //!
-//! Read permissions follow from [`crate::watch`], write permissions from [`crate::step::Write`]: a new kind or write is
+//! Read permissions follow from [`crate::watch`], write permissions from [`muster_stages::step::Write`]: a new kind or write is
 //! added to the table automatically or does not compile. The permissions of operators follow from the gateway's rules.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use muster_gateway::Rule;
+use muster_stages::archive::{SLOTS, slot};
+use muster_stages::step::Write;
 
 use crate::agents::SECRET;
-use crate::archive::{SLOTS, slot};
-use crate::step::Write;
 use crate::watch::kinds::{RESOURCE_SLICES, RESOURCES, SERVICES};
 
 /// Scope of a permission.
@@ -46,7 +46,7 @@ pub enum Named {
     Any,
     /// The object of this name.
     One(&'static str),
-    /// The ConfigMaps that hold records of nodes ([`crate::archive`]).
+    /// The ConfigMaps that hold records of nodes ([`muster_stages::archive`]).
     Slots,
 }
 

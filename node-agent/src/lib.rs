@@ -1,7 +1,7 @@
 //! Library of the program `muster-agent`.
 //!
 //! ```text
-//!  validate  arguments ─► inputs ─► muster_bootstrap::judge ─► document ─► JSON or text
+//!  validate  arguments ─► inputs ─► muster_bootstrap::validate ─► document ─► JSON or text
 //!
 //!  run       probes (I/O, each with a timeout)                                    publish (I/O)
 //!            metadata, files, /proc, DNS─TCP─TLS, ──► preflight ─┐               ┌─► status.json ─► status

@@ -1,5 +1,5 @@
-//! Parsers of each family's documents. They produce [`ParsedBootstrap`](crate::parsed::ParsedBootstrap), and findings on
-//! the way.
+//! Parsers of each family's documents. They produce [`ParsedBootstrap`](crate::parsed::ParsedBootstrap), and findings
+//! on the way.
 
 pub(crate) mod al2;
 pub(crate) mod al2023;

@@ -43,8 +43,10 @@ mod resolve;
 mod row;
 
 pub mod catalogue;
+#[cfg(feature = "launch")]
 pub mod discovery;
 pub mod ending;
+#[cfg(feature = "launch")]
 pub mod launch;
 pub mod learned;
 #[cfg(feature = "live")]

@@ -11,12 +11,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations};
 use muster_gateway::{Phase, PhaseState};
+use muster_stages::lifecycle::{Status, condition, is_true};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::said;
-use crate::lifecycle::{Status, condition, is_true};
 
 /// Maximum duration of a phase that is counted, and maximum time from launch to the first boot: four times the limit
 /// for registration. A clock that is set during the boot shows as a longer or a negative duration.

@@ -99,7 +99,7 @@ pub(super) async fn keep(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Kind;
+    use muster_stages::state::Kind;
 
     /// Returns the names that are serving.
     fn well(standing: ReplicaState) -> Vec<String> {

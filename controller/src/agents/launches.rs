@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::node::Node;
-
 use jiff::Timestamp;
 use muster_api::{NodeClaim, annotations, labels, taints};
 use muster_link::{Enrolled, KeyHash, Launch, SecretHash};
+use muster_stages::node::Node;
 
 /// Reads the enrolment from the annotation.
 pub(super) fn enrolled(claim: &NodeClaim) -> Option<Enrolled> {

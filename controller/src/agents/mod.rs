@@ -11,11 +11,11 @@
 //!                         ├─ keep ────► its conditions AgentReady and NodeVerdict      said (pure)
 //!                         │                  ├─► the leader's stages: initialize, verdict
 //!                         │                  └─► once it is ready: boot, duration of its phases
-//!                         └─ wants_logs, bundle ──► records: slots in the controller's namespace (crate::archive)
+//!                         └─ wants_logs, bundle ──► records: slots in the controller's namespace (muster_stages::archive)
 //!
 //!   gateway ──► Operators ─┬─ review ──► TokenReview, SubjectAccessReview
 //!                          ├─ answer ◄── ClusterCache, records, by the functions of the commands (crate::cli)
-//!                          ├─ plan, launch, terminate ◄─► orders ◄─► Counter: if this replica leads (crate::fleet)
+//!                          ├─ plan, launch, terminate ◄─► orders ◄─► Counter: if this replica leads (muster_stages::fleet)
 //!                          └─ rows ◄── ClusterCache: rows of nodes, updated while there are watches
 //!
 //!   ClusterCache, Fence ──► health ──► gateway: serving status by name
@@ -31,6 +31,7 @@ use muster_link::document::Certificates;
 
 mod answered;
 mod boot;
+mod counter;
 mod files;
 mod health;
 mod keeper;
@@ -49,6 +50,7 @@ mod sources;
 mod vouch;
 
 pub(crate) use self::boot::Boots;
+pub(crate) use self::counter::Counter;
 pub(crate) use self::keys::SECRET;
 pub use self::operators::AUDIENCE;
 pub(crate) use self::operators::Knowledge;

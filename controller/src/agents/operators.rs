@@ -12,24 +12,24 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use muster_api::NodeClaim;
 use muster_gateway::{Access, Operators, Question, Rows, Unanswered, Unavailable, Verb};
+use muster_manifest::NodeClass;
+use muster_manifest::snapshot;
 use muster_proto::muster::{
     LaunchRequest, LaunchResponse, PlanRequest, PlanResponse, TerminateRequest, TerminateResponse,
 };
 use muster_scheduling::disrupt;
 use muster_scheduling::model::Catalogue;
+use muster_stages::archive::Record;
 use prost_types::{ListValue, Struct, Value, value::Kind};
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::counter::Counter;
 use super::orders;
 use super::records::Records;
 use super::rows::Roster;
-use crate::archive::Record;
 use crate::cli::{self, Given, Of};
-use crate::fleet::Counter;
-use crate::manifest::NodeClass;
-use crate::snapshot;
 use crate::watch::ClusterCache;
 
 /// Required audience of tokens. A token for the API server is refused: the controller could use it there in its user's

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use muster_gateway::Unanswered;
 use muster_proto::muster as wire;
-
-use crate::fleet::{
-    Bought, Counter, Decision, Ended, Kind, Order, OrderedNode, Planned, Refusal, Termination, Ticket, read,
+use muster_stages::fleet::{
+    Bought, Decision, Ended, Kind, OrderedNode, Planned, Refusal, Termination, Ticket, WrittenOrder,
+    WrittenRequirement, read,
 };
+
+use super::counter::Counter;
 
 /// Plans an order. A refusal is an answer, unless the order is invalid.
 pub(super) async fn plan(
@@ -16,7 +18,7 @@ pub(super) async fn plan(
     by: String,
 ) -> Result<wire::PlanResponse, Unanswered> {
     let wire::PlanRequest { order, request_id } = request;
-    let order = read(order.unwrap_or_default())?;
+    let order = read(written(order.unwrap_or_default())).map_err(unanswered)?;
     let ticket = (!request_id.is_empty()).then_some(Ticket { by, id: request_id });
     let pool = order.pool.clone();
     // For a large cluster this takes a second of a core, and connections need this thread.
@@ -29,7 +31,7 @@ pub(super) async fn plan(
             let refusal = wire::Refusal { code: kind.code().to_owned(), message };
             Ok(wire::PlanResponse { refusal: Some(refusal), ..wire::PlanResponse::default() })
         }
-        Err(refusal) => Err(refusal.into()),
+        Err(refusal) => Err(unanswered(refusal)),
     }
 }
 
@@ -39,9 +41,10 @@ pub(super) async fn launch(
     by: String,
 ) -> Result<wire::LaunchResponse, Unanswered> {
     let wire::LaunchRequest { request_id: id, order } = request;
-    let order: Order = read(order.unwrap_or_default())?;
+    let order = read(written(order.unwrap_or_default())).map_err(unanswered)?;
     let pool = order.pool.clone();
-    let Decision { nodes, claims: _, hourly_price } = orders.launch(order, Ticket { by, id }).await?;
+    let Decision { nodes, claims: _, hourly_price } =
+        orders.launch(order, Ticket { by, id }).await.map_err(unanswered)?;
     Ok(wire::LaunchResponse { nodes: said(nodes, &pool), hourly_price })
 }
 
@@ -52,8 +55,17 @@ pub(super) async fn terminate(
 ) -> Result<wire::TerminateResponse, Unanswered> {
     let wire::TerminateRequest { node_claim: claim, uid } = request;
     let uid = Some(uid).filter(|uid| !uid.is_empty());
-    let Ended { uid, was_ending } = orders.terminate(Termination { by, claim, uid }).await?;
+    let Ended { uid, was_ending } = orders.terminate(Termination { by, claim, uid }).await.map_err(unanswered)?;
     Ok(wire::TerminateResponse { uid, was_terminating: was_ending })
+}
+
+fn written(order: wire::Order) -> WrittenOrder {
+    let wire::Order { node_pool, count, requests, requirements } = order;
+    let requirements = requirements.into_iter().map(|one| {
+        let wire::Requirement { key, operator, values } = one;
+        WrittenRequirement { key, operator, values }
+    });
+    WrittenOrder { node_pool, count, requests, requirements: requirements.collect() }
 }
 
 fn said(nodes: Vec<OrderedNode>, pool: &str) -> Vec<wire::OrderedNode> {
@@ -84,17 +96,15 @@ fn offering(one: Bought) -> wire::NodeOffering {
     wire::NodeOffering { instance_type, zone, capacity_type, hourly_price: price }
 }
 
-impl From<Refusal> for Unanswered {
-    fn from(refusal: Refusal) -> Self {
-        let Refusal { kind, message } = refusal;
-        match kind {
-            Kind::Invalid => Self::Invalid(message),
-            Kind::NotFound => Self::NotFound(message),
-            Kind::Taken => Self::Taken(message),
-            Kind::Exhausted => Self::Exhausted(message),
-            Kind::Precondition => Self::Precondition(message),
-            Kind::NotNow => Self::NotNow(message),
-            Kind::Defect => Self::Failed(message),
-        }
+/// Returns the answer of a refused order.
+fn unanswered(Refusal { kind, message }: Refusal) -> Unanswered {
+    match kind {
+        Kind::Invalid => Unanswered::Invalid(message),
+        Kind::NotFound => Unanswered::NotFound(message),
+        Kind::Taken => Unanswered::Taken(message),
+        Kind::Exhausted => Unanswered::Exhausted(message),
+        Kind::Precondition => Unanswered::Precondition(message),
+        Kind::NotNow => Unanswered::NotNow(message),
+        Kind::Defect => Unanswered::Failed(message),
     }
 }

@@ -1,4 +1,4 @@
-//! Archive of failing nodes ([`crate::archive`]): at most one record per node and minute, logs of a few at once, and
+//! Archive of failing nodes ([`muster_stages::archive`]): at most one record per node and minute, logs of a few at once, and
 //! never before their conditions.
 
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use muster_gateway::{Unavailable, Wanted};
+use muster_stages::archive::{Place, Record, SLOTS, cleaned, place, slot};
 use tokio::time::timeout;
 
 use super::FIELD_MANAGER;
-use crate::archive::{Place, Record, SLOTS, cleaned, place, slot};
 
 /// Maximum number of nodes of this replica that are sending logs. A thousand that fail for one reason need not all send
 /// them.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_gateway::{Row, Rows};
+use muster_stages::roster;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
 use super::operators::structure;
 use crate::cli;
-use crate::roster;
 use crate::watch::ClusterCache;
 
 /// Minimum interval between updates; changes in between are combined. For 10,000 nodes an update takes some tenths of a

@@ -6,9 +6,8 @@ use muster_api::NodeClaim;
 use muster_api::conditions::{nodeclaim, reason};
 use muster_bootstrap::verdicts;
 use muster_gateway::{Finding, Phase, Progress, Report, Severity};
-
-use crate::lifecycle::{Status, condition, judged, set_condition};
-use crate::roster::FIX;
+use muster_stages::lifecycle::{Status, condition, judged, set_condition};
+use muster_stages::roster::FIX;
 
 /// Maximum length of a condition's message: every watcher of the cluster reads the NodeClaim.
 const MESSAGE: usize = 600;

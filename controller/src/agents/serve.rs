@@ -18,6 +18,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
 use super::boot::Boots;
+use super::counter::Counter;
 use super::keeper::Keeper;
 use super::keys::Keys;
 use super::operators::{Knowledge, OperatorService};
@@ -27,7 +28,6 @@ use super::sources::Live;
 use super::vouch::{ClusterIdentity, Reachable, Vouch};
 use super::{Options, files, health};
 use crate::edge::Fence;
-use crate::fleet::Counter;
 use crate::watch::ClusterCache;
 
 /// Maximum age of an instance at its first enrolment: the limit for becoming a Node, and as long again for a late

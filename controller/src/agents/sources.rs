@@ -13,6 +13,9 @@ use muster_api::{NodeClaim, annotations};
 use muster_gateway::{Finding, LogBundle, Notice, NoticeKind, Recorded, Report, Sources, Unavailable, Wanted};
 use muster_link::sts::SignedRequest;
 use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
+use muster_stages::archive::Record;
+use muster_stages::lifecycle::{condition, interruption, silence, whole_seconds};
+use muster_stages::step::Write;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
@@ -22,9 +25,6 @@ use super::launches::{enrolled, instance_of, launch, takes_pods, written};
 use super::records::Records;
 use super::vouch::Vouch;
 use super::{FIELD_MANAGER, answered, recorded, said};
-use crate::archive::Record;
-use crate::lifecycle::{condition, interruption, silence, whole_seconds};
-use crate::step::Write;
 use crate::watch::ClusterCache;
 
 /// Maximum number of attempts to write a NodeClaim that others write too.

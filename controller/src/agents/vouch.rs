@@ -7,8 +7,7 @@ use std::pin::Pin;
 use muster_gateway::Unavailable;
 use muster_link::sts::SignedRequest;
 use muster_link::{Described, LaunchKey};
-
-use crate::state::LiveClass;
+use muster_stages::state::LiveClass;
 
 /// Future of a request to the cloud, which may be unavailable.
 pub type Asked<'a, T> = Pin<Box<dyn Future<Output = Result<T, Unavailable>> + Send + 'a>>;

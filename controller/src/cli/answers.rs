@@ -3,7 +3,10 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
+use muster_manifest::Manifests;
+use muster_manifest::snapshot::{self, Snapshot, Types};
 use muster_scheduling::disrupt;
+use muster_stages::roster::Member;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -14,9 +17,6 @@ use super::nodes;
 use super::progress::Progress;
 use super::settings::Subject;
 use super::verdicts;
-use crate::manifest::Manifests;
-use crate::roster::Member;
-use crate::snapshot::{self, Snapshot, Types};
 
 /// Object to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]

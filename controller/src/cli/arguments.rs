@@ -9,7 +9,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use self::iam_policy::IamPolicyArguments;
-pub(crate) use self::run::{CloudName, Ec2Arguments, ReportFormat, RunArguments};
+pub(crate) use self::run::RunArguments;
+#[cfg(feature = "cluster")]
+pub(crate) use self::run::{CloudName, Ec2Arguments, ReportFormat};
 
 /// The command line of `muster`.
 #[derive(Debug, Parser)]

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{Write, stdin};
 use std::path::PathBuf;
 
+use muster_manifest::convert::{Conversion, Note, convert, converts};
+use muster_manifest::{self as manifest, Raw};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::failure::Failure;
 use super::output::{DataFormat, write_document, yaml};
 use super::palette::Palette;
-use crate::convert::{Conversion, Note, convert, converts};
-use crate::manifest::{self, Raw};
 
 /// Document of `-o json`.
 #[derive(Serialize)]

@@ -12,6 +12,7 @@ use muster_api::likeness;
 use muster_scheduling::disrupt;
 use muster_scheduling::explain::{Explainer, PlacedOn};
 use muster_scheduling::model::Problem;
+use muster_stages::roster;
 use serde::Serialize;
 
 use self::document::{Health, NodeExplanation, PodExplanation};
@@ -23,7 +24,6 @@ use super::palette::Palette;
 use super::plan::{PlanDocument, assess};
 use super::progress::Progress;
 use super::settings::{ExplainSettings, Subject};
-use crate::roster;
 
 /// Maximum number of similar names in the hint of an unknown name.
 const SIMILAR: usize = 3;

@@ -2,8 +2,11 @@
 
 use std::io;
 
-use crate::manifest::InputError;
+use muster_manifest::InputError;
+
+#[cfg(feature = "cluster")]
 use crate::run::RunError;
+#[cfg(feature = "cluster")]
 use crate::watch::ClusterError;
 
 /// Reason why a command failed. `Display` is the whole message, with its hint.
@@ -16,6 +19,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Input(#[from] InputError),
     /// A live cluster cannot be read.
+    #[cfg(feature = "cluster")]
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// The command ran, and its answer, already printed, is "no".
@@ -30,6 +34,7 @@ pub(crate) enum Failure {
     )]
     InvalidPlan(Vec<String>),
     /// The controller cannot start or continue.
+    #[cfg(feature = "cluster")]
     #[error(transparent)]
     Run(#[from] RunError),
     /// A simulated day broke a rule that must always hold. This is a bug of Muster, already shown in the timeline.
@@ -54,19 +59,29 @@ impl Failure {
     /// Returns the exit code by the contract of the command line.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::No(_)
-            | Self::InvalidPlan(_)
-            | Self::BrokenRules(_)
-            | Self::Internal(_)
-            | Self::Run(RunError::Broken(_)) => 1,
-            Self::Usage(_)
-            | Self::Input(_)
-            | Self::Run(RunError::NoAgents | RunError::Types(_) | RunError::Cluster(ClusterError::Kubeconfig { .. }))
+            Self::No(_) | Self::InvalidPlan(_) | Self::BrokenRules(_) | Self::Internal(_) => 1,
+            Self::Usage(_) | Self::Input(_) => 2,
+            Self::Output(_) => 3,
+            #[cfg(feature = "cluster")]
+            Self::Run(RunError::Broken(_)) => 1,
+            #[cfg(feature = "cluster")]
+            Self::Run(RunError::NoAgents | RunError::Types(_) | RunError::Cluster(ClusterError::Kubeconfig { .. }))
             | Self::Cluster(ClusterError::Kubeconfig { .. }) => 2,
+            #[cfg(feature = "cluster")]
             Self::Run(RunError::Ec2(error)) if error.is_usage() => 2,
             // An invalid object comes from the cluster, not from the user's input.
-            Self::Cluster(ClusterError::Server { .. } | ClusterError::Object(_)) | Self::Run(_) | Self::Output(_) => 3,
+            #[cfg(feature = "cluster")]
+            Self::Cluster(ClusterError::Server { .. } | ClusterError::Object(_)) | Self::Run(_) => 3,
         }
+    }
+
+    /// Returns the failure of a build without the feature that `what` needs.
+    #[cfg(not(feature = "cluster"))]
+    pub(crate) fn left_out(what: &str, feature: &str) -> Self {
+        Self::Usage(format!(
+            "this build of `muster` works on files: it has no {what}\n\nhint: build it with `cargo build --release --bin \
+             muster --features {feature}`"
+        ))
     }
 
     /// Returns true if the reader of stdout has closed it (`muster plan … | head`), which is not an error.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use muster_api::likeness::nearest_of;
 use muster_aws::Region;
+use muster_manifest::{Manifests, NodeClass, NodePool};
 use muster_scheduling::labels::ZONE;
 use muster_scheduling::model::Problem;
 use serde_json::Value;
 
 use super::types::Supply;
-use crate::manifest::{Manifests, NodeClass, NodePool};
 
 /// Maximum number of zones in a message.
 const ZONES: usize = 4;
@@ -120,7 +120,7 @@ fn zones_of(pool: &NodePool) -> Option<BTreeSet<Arc<str>>> {
 mod tests {
     use super::super::settings::CatalogueSource;
     use super::*;
-    use crate::manifest;
+    use muster_manifest as manifest;
 
     const CLASS: &str = "---\napiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default}\nspec:\n  \
                          role: r\n  amiSelectorTerms: [{alias: al2023@latest}]\n  subnetSelectorTerms: [{id: subnet-1}]\n  \

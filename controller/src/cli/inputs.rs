@@ -4,17 +4,17 @@ use std::io::{Write, stdin};
 use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use muster_manifest::snapshot::{self, ManagedNodes, Remarks, Settings, Snapshot};
+use muster_manifest::{self as manifest, DefaultSpread, Intake, Manifests, NodeClass};
 use muster_scheduling::model::Problem;
 
 use super::failure::Failure;
 use super::input_warnings;
+use super::live_cluster::{self, Scope};
 use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::{ClusterSource, Packing, Sources};
 use super::types::Supply;
-use crate::manifest::{self, DefaultSpread, Intake, Manifests, NodeClass};
-use crate::snapshot::{self, ManagedNodes, Remarks, Settings, Snapshot};
-use crate::watch::{self, Question, Scope};
 
 /// Input of a command.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) fn read(
     let mut intake = Intake::default();
     if let Some(ClusterSource { context }) = cluster {
         let scope = if scheduler_config.is_some() { Scope::AllWithServices } else { Scope::All };
-        read_cluster(Question { context: context.as_deref(), scope }, &mut intake, progress)?;
+        live_cluster::read(context.as_deref(), scope, &mut intake, progress)?;
     }
     progress.stage("reading manifests");
     intake.files(files, &mut stdin().lock())?;
@@ -93,8 +93,7 @@ fn read_some(
 ) -> Result<Manifests, Failure> {
     let mut intake = Intake::default();
     if let Some(ClusterSource { context }) = cluster {
-        let question = Question { context: context.as_deref(), scope };
-        read_cluster(question, &mut intake, progress)?;
+        live_cluster::read(context.as_deref(), scope, &mut intake, progress)?;
     }
     progress.stage("reading manifests");
     intake.files(files, &mut stdin().lock())?;
@@ -110,20 +109,8 @@ pub(crate) fn read_cluster_with_records(
     let ClusterSource { context } = cluster;
     let manifests = read_some(Some(cluster), Scope::Nodes, &[], progress)?;
     progress.stage("reading the records of nodes");
-    let maps = runtime()?.block_on(watch::read_records(context.as_deref(), namespace))?;
+    let maps = live_cluster::read_records(context.as_deref(), namespace)?;
     Ok((manifests, maps))
-}
-
-/// Reads a live cluster. Only this needs a runtime.
-fn read_cluster(question: Question<'_>, intake: &mut Intake, progress: &mut Progress) -> Result<(), Failure> {
-    progress.stage("connecting to the cluster");
-    runtime()?.block_on(watch::read_once(question, intake, &mut |stage| progress.stage(stage)))?;
-    Ok(())
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::Internal(format!("no runtime: {error}")))
 }
 
 /// Reports on stderr input that was ignored or used in an unexpected way.

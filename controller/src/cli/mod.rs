@@ -10,11 +10,13 @@
 //! Results go to stdout, everything else to stderr. A document is built first and printed after: tables and programs
 //! use the same values, so they cannot disagree.
 
+#[cfg(feature = "cluster")]
 mod answers;
 mod arguments;
 mod convert;
 mod crds;
 mod disrupt;
+#[cfg(feature = "cluster")]
 mod dry_run;
 mod explain;
 mod failure;
@@ -22,6 +24,7 @@ mod grid;
 mod iam_policy;
 mod input_warnings;
 mod inputs;
+mod live_cluster;
 mod nodes;
 mod output;
 mod palette;
@@ -29,6 +32,7 @@ mod plan;
 mod progress;
 mod quantity;
 mod refused;
+#[cfg(feature = "cluster")]
 mod run;
 mod settings;
 mod simulate;
@@ -40,5 +44,6 @@ mod wiring;
 #[cfg(test)]
 mod reference;
 
+#[cfg(feature = "cluster")]
 pub(crate) use answers::{Given, Of, Unanswered, explanation, nodes as nodes_shown, row, verdicts as verdicts_shown};
 pub use wiring::main;

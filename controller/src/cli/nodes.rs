@@ -8,9 +8,13 @@ use std::io::Write;
 
 use jiff::Timestamp;
 use muster_api::likeness;
+use muster_manifest::Manifests;
+use muster_stages::roster::{self, Member};
 
+#[cfg(feature = "cluster")]
+pub(crate) use self::document::NodeDocument;
 use self::document::NodesDocument;
-pub(crate) use self::document::{AgentDocument, FaultDocument, NodeDocument, StandDocument, plain, plain_name};
+pub(crate) use self::document::{AgentDocument, FaultDocument, StandDocument, plain, plain_name};
 pub(crate) use self::text::{fault, meanings, span};
 use super::failure::Failure;
 use super::inputs::read_nodes;
@@ -18,8 +22,6 @@ use super::output::{Format, write_document};
 use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::NodesSettings;
-use crate::manifest::Manifests;
-use crate::roster::{self, Member};
 
 /// Maximum number of similar names in the hint of an unknown name.
 const SIMILAR: usize = 3;

@@ -5,7 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use muster_link::document::Certificates;
+use muster_manifest::snapshot::{self, FeatureGates};
+use muster_manifest::{self as manifest, DefaultSpread};
 use muster_scheduling::{disrupt, model};
+use muster_stages::disruption::Timing;
+use muster_stages::lifecycle::caps::Caps;
+use muster_stages::provision::Lengths;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -15,13 +20,8 @@ use super::dry_run;
 use super::failure::Failure;
 use super::settings::{move_price_of, payback_of};
 use crate::agents::{self, Port};
-use crate::disruption::Timing;
 use crate::ec2;
-use crate::lifecycle::caps::Caps;
-use crate::manifest::{self, DefaultSpread};
-use crate::provision::Lengths;
 use crate::run::{self, CloudOptions, Options, Report, RunError};
-use crate::snapshot::{self, FeatureGates};
 
 /// File with the pod's own namespace.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

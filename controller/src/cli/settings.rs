@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use muster_api::Span;
+use muster_manifest::snapshot::FeatureGates;
 use muster_scheduling::disrupt;
 use muster_scheduling::model::{self, Options};
 
@@ -19,7 +20,6 @@ use super::failure::Failure;
 use super::output::{DataFormat, Format};
 use super::refused::Refusals;
 use super::types::pattern;
-use crate::snapshot::FeatureGates;
 
 pub(crate) use self::iam_policy::IamPolicySettings;
 

@@ -7,6 +7,7 @@ use std::io::{Write, stdin};
 
 use muster_aws::catalogue::{self, Format as FileFormat};
 use muster_aws::{Ec2, Region, Resolver};
+use muster_manifest::{self as manifest, NodeClass, Source};
 use muster_scheduling::model::Catalogue;
 
 use self::pattern::matches_any;
@@ -16,7 +17,6 @@ use super::output::{DataFormat, Format};
 use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::{CatalogueSource, TypesSettings};
-use crate::manifest::{self, NodeClass, Source};
 
 /// Source of the instance types of NodeClasses.
 #[derive(Debug)]

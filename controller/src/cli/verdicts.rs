@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use muster_api::likeness;
+use muster_manifest::{self as manifest, Manifests};
+use muster_stages::archive::{BUNDLE, Record, RecordLabel, is_slot};
 use serde::Serialize;
 
 use self::document::{VerdictDetails, VerdictsDocument};
@@ -18,8 +20,6 @@ use super::output::{Format, write_document};
 use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::VerdictsSettings;
-use crate::archive::{BUNDLE, Record, RecordLabel, is_slot};
-use crate::manifest::{self, Manifests};
 
 /// Maximum number of similar names in the hint of an unknown name.
 const SIMILAR: usize = 3;

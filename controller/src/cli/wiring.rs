@@ -19,7 +19,7 @@ use super::settings::{
     VerdictsSettings, completions_shell, crds_format,
 };
 use super::usage::{self, Unparsed};
-use super::{convert, crds, iam_policy, nodes, run, simulate, types, verdicts};
+use super::{convert, crds, iam_policy, nodes, simulate, types, verdicts};
 
 /// Exit code of invalid usage.
 const USAGE: u8 = 2;
@@ -125,7 +125,10 @@ fn carry_out(
             };
             return convert::print(out, &files, format, stderr);
         }
-        Command::Run(arguments) => run::run(*arguments)?,
+        #[cfg(feature = "cluster")]
+        Command::Run(arguments) => super::run::run(*arguments)?,
+        #[cfg(not(feature = "cluster"))]
+        Command::Run(_) => return Err(Failure::left_out("`muster run`", "ec2")),
         Command::Crds(arguments) => crds::print(out, crds_format(arguments, stdout_is_terminal), stdout)?,
         Command::IamPolicy(arguments) => {
             iam_policy::print(out, &IamPolicySettings::try_from((arguments, stdout_is_terminal))?, stdout)?;

@@ -11,10 +11,10 @@ use muster_cloud::{CloudError, after};
 use muster_gateway::Unavailable;
 use muster_link::Described;
 use muster_link::sts::SignedRequest;
+use muster_stages::state::LiveClass;
 
 use super::provider::{Ec2, now};
 use crate::agents::{Asked, ClusterIdentity, Reachable, Vouch};
-use crate::state::LiveClass;
 
 /// Cache duration for the roles of an instance profile: they rarely change, and every enrolment needs them.
 const BELIEVED: Duration = Duration::from_secs(5 * 60);

@@ -17,12 +17,12 @@ use muster_api::nodeclass::Ec2NodeClassStatus;
 use muster_aws::discovery::{Found, Trial, judge};
 use muster_aws::live::Intervals;
 use muster_cloud::{CloudError, after};
+use muster_stages::lifecycle::whole_seconds;
+use muster_stages::state::LiveClass;
 use serde_json::{Value, json};
 
 use super::provider::{Ec2, now};
-use crate::lifecycle::whole_seconds;
 use crate::run::Resolved;
-use crate::state::LiveClass;
 
 /// Retry delay after a trial without a result, e.g. because EC2 was unavailable or throttled.
 const RETRY: Duration = Duration::from_secs(30);

@@ -7,13 +7,13 @@ use muster_aws::discovery::HASH_VERSION;
 use muster_aws::learned::{Build, RESOURCES, Said};
 use muster_aws::quantity;
 use muster_scheduling::model::{Resource, Resources};
+use muster_stages::node::Node;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::provider::Ec2;
-use crate::node::Node;
 use crate::run::Grown;
 
 /// Labels: resource and reason.

@@ -13,7 +13,11 @@ use muster_aws::launch::{Cluster, family_of};
 use muster_aws::live::{self, CallObserver, Clock, Connection, Ec2Cloud};
 use muster_aws::{AmiFamily, ClassSettings, Inventory};
 use muster_cloud::{Cloud, CloudError, Instance, LaunchError, LaunchRequest, Launched};
+use muster_manifest::NodeClass;
 use muster_scheduling::model::Catalogue;
+use muster_stages::classes::Kind;
+use muster_stages::lifecycle::Class;
+use muster_stages::state::LiveClass;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
@@ -24,12 +28,8 @@ use super::cluster;
 use super::learning::Learning;
 use super::options::{Options, StartError};
 use crate::agents::Vouch;
-use crate::classes::Kind;
-use crate::lifecycle::Class;
-use crate::manifest::NodeClass;
 use crate::permissions::For;
 use crate::run::{Grown, Provider, Resolved, readiness};
-use crate::state::LiveClass;
 
 /// EC2 for one cluster; clones share their state.
 #[derive(Clone)]

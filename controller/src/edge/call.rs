@@ -1,9 +1,8 @@
 //! Cloud API calls.
 
 use muster_cloud::{Cloud, CloudError, Instance};
-
-use crate::lifecycle::Answers;
-use crate::step::Call;
+use muster_stages::lifecycle::Answers;
+use muster_stages::step::Call;
 
 /// Executes a call and stores its result in `answers`.
 pub(super) async fn ask<C: Cloud>(cloud: &C, call: &Call, answers: &mut Answers) {

@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use kube::Client;
 use muster_api::events::NOMINATED;
 use muster_cloud::after;
+use muster_stages::step::{Event, EventType};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::fate::{Fate, root_cause};
 use super::pace::Pace;
-use crate::step::{Event, EventType};
 
 /// Time for which the same event is not published again: Karpenter's value.
 const SAME: Duration = Duration::from_secs(120);
@@ -205,7 +205,7 @@ fn hash_of(event: &Event) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::Subject;
+    use muster_stages::step::Subject;
 
     fn event(name: &str, reason: &'static str) -> Event {
         let about = Subject { kind: "Pod".to_owned(), namespace: None, name: name.to_owned(), uid: name.to_owned() };

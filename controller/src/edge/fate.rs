@@ -1,8 +1,7 @@
 //! Outcome of a write.
 
 use kube::core::Status;
-
-use crate::step::Write;
+use muster_stages::step::Write;
 
 /// Prefix of the message of a PodDisruptionBudget that does not allow an eviction.
 pub(super) const BUDGET: &str = "budget: ";

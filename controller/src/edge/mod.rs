@@ -35,6 +35,8 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
 use muster_cloud::Cloud;
+use muster_stages::lifecycle::{Answers, Eviction};
+use muster_stages::step::{Step, Write};
 use tokio::time::{Instant, timeout};
 
 pub use self::events::Recorder;
@@ -43,8 +45,6 @@ pub use self::fence::{Fence, Gate};
 pub use self::observed::ObservedVersions;
 pub use self::pace::{Health, Pace};
 use self::request::{Written, request};
-use crate::lifecycle::{Answers, Eviction};
-use crate::step::{Step, Write};
 
 /// Field manager of all writes in `metadata.managedFields`: one writer for all decisions.
 pub const FIELD_MANAGER: &str = "muster";

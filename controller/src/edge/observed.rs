@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use muster_api::{NodeClaim, NodeClassReference, NodePool};
+use muster_stages::lifecycle::Class;
+use muster_stages::node::Node;
+use muster_stages::step::Write;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::request::Written;
-use crate::lifecycle::Class;
-use crate::node::Node;
-use crate::step::Write;
 
 /// Observed state on which a step was decided, as far as its writes need it: resource versions, and the statuses that
 /// are replaced. Both are updated by each write.
@@ -168,7 +168,7 @@ impl ObservedVersions {
                 if let Some(class) = &mut self.class {
                     class.version = version;
                     class.is_ours = true;
-                    crate::lifecycle::set_condition(&mut class.conditions, condition.clone());
+                    muster_stages::lifecycle::set_condition(&mut class.conditions, condition.clone());
                 }
             }
             Write::ClassStatus(status) => {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use http::{Method, Request};
 use muster_api::NodeClassReference;
+use muster_stages::lifecycle::set_condition;
+use muster_stages::step::{MetaChange, Subject, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::FIELD_MANAGER;
 use super::observed::{Kind, ObservedVersions};
-use crate::lifecycle::set_condition;
-use crate::step::{MetaChange, Subject, Write};
 
 /// Kinds of NodeClasses: group, kind, and path.
 const CLASSES: [(&str, &str, &str); 2] = [

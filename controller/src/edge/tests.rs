@@ -8,14 +8,14 @@ use kube::core::Status;
 use muster_api::conditions::nodeclaim;
 use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, NodeClassReference, Quantities, taints};
+use muster_stages::lifecycle::{Class, Eviction, Readiness, condition};
+use muster_stages::step::{MetaChange, NodeChange, Subject, Write};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::fate::Fate;
 use super::request::{Defect, Written, difference, request};
 use super::{Fence, ObservedVersions, evicted};
-use crate::lifecycle::{Class, Eviction, Readiness, condition};
-use crate::step::{MetaChange, NodeChange, Subject, Write};
 
 fn claim(status: Value) -> NodeClaim {
     let object = json!({
@@ -27,7 +27,7 @@ fn claim(status: Value) -> NodeClaim {
     serde_json::from_value(object).unwrap()
 }
 
-fn node() -> crate::node::Node {
+fn node() -> muster_stages::node::Node {
     serde_json::from_value(json!({"metadata": {"name": "n", "resourceVersion": "9"}})).unwrap()
 }
 

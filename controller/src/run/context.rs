@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::{LaunchError, Launched, Refusals, after};
+use muster_manifest::Manifests;
+use muster_manifest::snapshot;
 use muster_scheduling::{disrupt, model};
+use muster_stages::disruption::{Rest, Timing};
+use muster_stages::lifecycle::{Listing, whole_seconds};
+use muster_stages::pools::Outcomes;
+use muster_stages::provision::{self, Plan};
 
 use super::Options;
 use super::gates::Gates;
 use super::metrics::Metrics;
 use super::provider::Provider;
-use crate::disruption::{Rest, Timing};
 use crate::edge::{Edge, ObservedVersions};
-use crate::lifecycle::{Listing, whole_seconds};
-use crate::manifest::Manifests;
-use crate::pools::Outcomes;
-use crate::provision::{self, Plan};
-use crate::snapshot;
 use crate::watch::ClusterCache;
 
 /// Longest wait for the watch cache to show a version that is known to exist: one that this replica wrote, or one that

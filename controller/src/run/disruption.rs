@@ -6,7 +6,7 @@
 //!   a taint without a mark ──────────────────────────► reconcile: cleanup ───► edge
 //! ```
 //!
-//! The state of a command is stored in the claims alone ([`crate::disruption`]), so that a new leader continues it.
+//! The state of a command is stored in the claims alone ([`muster_stages::disruption`]), so that a new leader continues it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,16 @@ use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations, taints};
 use muster_cloud::after;
+use muster_manifest::snapshot::Snapshot;
 use muster_scheduling::disrupt::{DisruptionInput, Moments};
+use muster_stages::disruption::{
+    CommandNode, CommandStart, CommandStarts, DisruptionPlanner, Launches, ObservedCommand, Turn, cleanup, is_marked,
+    mark_of, progress, running,
+};
+use muster_stages::lifecycle::disruption_status::{self, DisruptionStatus};
+use muster_stages::lifecycle::{Answers, condition};
+use muster_stages::state::Cluster;
+use muster_stages::step::{Step, Write};
 use tokio::time::Instant;
 
 use super::context::{LeaderContext, LeaderState};
@@ -25,16 +34,7 @@ use super::now;
 use super::provider::Provider;
 use super::round::{Supply, assemble};
 use super::work_queue::Verdict;
-use crate::disruption::{
-    CommandNode, CommandStart, CommandStarts, DisruptionPlanner, Launches, ObservedCommand, Turn, cleanup, is_marked,
-    mark_of, progress, running,
-};
 use crate::edge::{End, ObservedVersions};
-use crate::lifecycle::disruption_status::{self, DisruptionStatus};
-use crate::lifecycle::{Answers, condition};
-use crate::snapshot::Snapshot;
-use crate::state::Cluster;
-use crate::step::{Step, Write};
 
 /// Maximum number of concurrent writes of claim conditions.
 const AT_ONCE: usize = 8;

@@ -15,15 +15,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_api::{NodeClaim, labels};
 use muster_cloud::after;
+use muster_stages::disruption::{CommandStart, DisruptionPlanner, PassSchedule};
+use muster_stages::provision::{Outcome, Plan, Window};
+use muster_stages::step::{Event, EventType, Write};
 use serde::Serialize;
 use tokio::time::sleep;
 
 use super::context::LeaderContext;
 use super::provider::Provider;
 use super::{disruption, now, round};
-use crate::disruption::{CommandStart, DisruptionPlanner, PassSchedule};
-use crate::provision::{Outcome, Plan, Window};
-use crate::step::{Event, EventType, Write};
 
 /// Interval between decisions while a pod is unbound, the same as the leader's.
 const AGAIN: Duration = Duration::from_secs(10);

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use muster_stages::lifecycle::garbage::{EVERY, GarbageInput, collect};
+use muster_stages::lifecycle::{Answers, Listing};
+use muster_stages::state::Kind;
+use muster_stages::step::Step;
 
 use super::context::LeaderContext;
 use super::now;
 use super::provider::Provider;
 use crate::edge::{End, ObservedVersions};
-use crate::lifecycle::garbage::{EVERY, GarbageInput, collect};
-use crate::lifecycle::{Answers, Listing};
-use crate::state::Kind;
-use crate::step::Step;
 use muster_cloud::{Instance, after};
 
 /// Delay after a failed listing.

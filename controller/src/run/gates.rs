@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::after;
-
-use crate::provision::{NodeHold, Position};
+use muster_stages::provision::{NodeHold, Position};
 
 /// Interval between two nodes: concurrent writes would arrive in any order.
 const IN_TURN: Duration = Duration::from_millis(1);

@@ -11,6 +11,9 @@ use jiff::Timestamp;
 use muster_api::{NodeClaim, labels};
 use muster_gateway::Refusals;
 use muster_scheduling::disrupt::DisruptionInput;
+use muster_stages::disruption::{CommandNode, Delivered};
+use muster_stages::provision::Figures;
+use muster_stages::step::{Step, Write};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -21,11 +24,8 @@ use prometheus_client::registry::Registry;
 use self::collect::{ClusterMetrics, Process, Refused};
 use self::disruption::Disruption;
 use crate::agents::Boots;
-use crate::disruption::{CommandNode, Delivered};
 use crate::edge::{Fate, Pause, WriteObserver};
 use crate::permissions::Permission;
-use crate::provision::Figures;
-use crate::step::{Step, Write};
 use crate::watch::ClusterCache;
 
 /// Labels of a metric: names and values.
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_nodepool_with_a_long_name_is_named_in_full() {
         let pool = "p".repeat(60);
-        let name = crate::provision::name(&pool, ["uid"]);
+        let name = muster_stages::provision::name(&pool, ["uid"]);
         let mut claim = NodeClaim::default();
         claim.metadata.labels = Some([(labels::NODEPOOL.to_owned(), pool.clone())].into());
         assert_eq!(pool_of(&name, Some(&claim)), pool);

@@ -37,8 +37,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::{Api, Client};
+use muster_manifest::snapshot;
 use muster_scheduling::disrupt;
 use muster_scheduling::model::{Catalogue, Options as Packing};
+use muster_stages::disruption::Timing;
+use muster_stages::lifecycle::caps::Caps;
+use muster_stages::provision::Lengths;
 use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
 
@@ -50,14 +54,10 @@ use self::metrics::Metrics;
 pub(crate) use self::provider::readiness;
 pub use self::provider::{Grown, Provider, Resolved};
 use crate::agents;
-use crate::disruption::Timing;
 use crate::ec2;
 use crate::edge::{Edge, Fence, Pace, Pause, Recorder, WriteObserver};
 use crate::kwok::{self, FileError, Kwok};
-use crate::lifecycle::caps::Caps;
 use crate::permissions::needed_by;
-use crate::provision::Lengths;
-use crate::snapshot;
 use crate::watch::{self, ClusterError};
 
 /// First minor version of Kubernetes whose kube-scheduler by default honours nominations written by other components.
@@ -367,14 +367,14 @@ pub async fn run_in<P: Provider>(
 struct ChainedObserver(Metrics, Option<Arc<dyn WriteObserver>>);
 
 impl WriteObserver for ChainedObserver {
-    fn before<'a>(&'a self, write: &'a crate::step::Write) -> Pause<'a> {
+    fn before<'a>(&'a self, write: &'a muster_stages::step::Write) -> Pause<'a> {
         match &self.1 {
             Some(other) => other.before(write),
             None => self.0.before(write),
         }
     }
 
-    fn after<'a>(&'a self, write: &'a crate::step::Write, fate: &'a crate::edge::Fate) -> Pause<'a> {
+    fn after<'a>(&'a self, write: &'a muster_stages::step::Write, fate: &'a crate::edge::Fate) -> Pause<'a> {
         Box::pin(async move {
             self.0.after(write, fate).await;
             if let Some(other) = &self.1 {

@@ -16,6 +16,9 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use muster_api::NodeClaim;
+use muster_stages::fleet::{self, Decision, Ended, Kind, Order, Refusal, Termination, Ticket};
+use muster_stages::lifecycle::{Answers, Readiness};
+use muster_stages::step::{Step, Write};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
@@ -23,10 +26,8 @@ use super::context::LeaderContext;
 use super::now;
 use super::provider::{Provider, judged};
 use super::round;
+use crate::agents::Counter;
 use crate::edge::{End, Fence, ObservedVersions};
-use crate::fleet::{self, Counter, Decision, Ended, Kind, Order, Refusal, Termination, Ticket};
-use crate::lifecycle::{Answers, Readiness};
-use crate::step::{Step, Write};
 
 /// Maximum number of queued orders.
 const WAITING: usize = 32;

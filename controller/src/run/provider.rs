@@ -8,19 +8,19 @@ use jiff::Timestamp;
 use muster_api::conditions::{READY, nodeclaim};
 use muster_api::{NodeClaim, NodeClassReference};
 use muster_cloud::{Cloud, CloudError};
+use muster_manifest::NodeClass;
 use muster_scheduling::model::Catalogue;
+use muster_stages::classes;
+use muster_stages::lifecycle::{Class, Readiness, is_true};
+use muster_stages::node::Node;
+use muster_stages::state::{LiveClass, Surroundings};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::agents::Vouch;
-use crate::classes;
 use crate::kwok::Kwok;
-use crate::lifecycle::{Class, Readiness, is_true};
-use crate::manifest::NodeClass;
-use crate::node::Node;
 use crate::permissions::For;
-use crate::state::{LiveClass, Surroundings};
 
 /// A cloud with its kind of NodeClass.
 pub trait Provider: Cloud + Clone + 'static {

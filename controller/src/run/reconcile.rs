@@ -9,21 +9,21 @@ use muster_api::conditions::nodeclaim;
 use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, labels};
 use muster_cloud::{Alternative, after};
+use muster_stages::classes;
+use muster_stages::lifecycle::pause::Pause;
+use muster_stages::lifecycle::{Answers, Class, Listing, Readiness, Subject, condition, decide, is_true, pod_events};
+use muster_stages::node::Node;
+use muster_stages::pools::{self, Edition, Outcomes};
+use muster_stages::provision::{ClaimAndNode, TELLING};
+use muster_stages::state::{self, Cluster, LiveClass, LivePod, Surroundings};
+use muster_stages::step::{Step, Write};
 
 use super::context::{LeaderContext, LeaderState};
 use super::now;
 use super::offers::offers;
 use super::provider::{Grown, Provider, Resolved, judged};
 use super::work_queue::Verdict;
-use crate::classes;
 use crate::edge::{End, ObservedVersions, ReconcileResult};
-use crate::lifecycle::pause::Pause;
-use crate::lifecycle::{Answers, Class, Listing, Readiness, Subject, condition, decide, is_true, pod_events};
-use crate::node::Node;
-use crate::pools::{self, Edition, Outcomes};
-use crate::provision::{ClaimAndNode, TELLING};
-use crate::state::{self, Cluster, LiveClass, LivePod, Surroundings};
-use crate::step::{Step, Write};
 
 /// Time for which a Node is held for its pods before the hold is reported.
 const QUIETLY: Duration = Duration::from_secs(10);
@@ -93,7 +93,7 @@ pub(super) fn remember_moves<P: Provider>(
 /// the verdict as an error if it was attempted.
 ///
 /// When many pods are bound to a node, one write follows after the last of them: while some are missing the node is not
-/// disrupted ([`CommandNode`](crate::disruption::CommandNode)), and an event that is not written yet counts like a
+/// disrupted ([`CommandNode`](muster_stages::disruption::CommandNode)), and an event that is not written yet counts like a
 /// written one.
 async fn note_moves<P: Provider>(context: &LeaderContext<P>, name: &str) -> Result<Option<Timestamp>, Verdict> {
     let (step, mut observed, at) = {

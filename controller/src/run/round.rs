@@ -8,6 +8,16 @@ use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodePool, labels};
 use muster_cloud::after;
+use muster_manifest::Manifests;
+use muster_manifest::snapshot::{self, Snapshot};
+use muster_stages::lifecycle::pause::Pause;
+use muster_stages::lifecycle::{Answers, has_label, is_true};
+use muster_stages::node::Node;
+use muster_stages::provision::{
+    self, ClaimAndNode, Outcome, PendingPod, PlacementView, Plan, Position, RecordedBindings, Round, Stop,
+};
+use muster_stages::state::{Cluster, Moment};
+use muster_stages::step::{Step, Write};
 use tokio::time::{Instant, sleep};
 
 use super::context::LeaderContext;
@@ -15,16 +25,6 @@ use super::gates::Gate;
 use super::now;
 use super::provider::{Provider, judged};
 use crate::edge::{End, ObservedVersions};
-use crate::lifecycle::pause::Pause;
-use crate::lifecycle::{Answers, has_label, is_true};
-use crate::manifest::Manifests;
-use crate::node::Node;
-use crate::provision::{
-    self, ClaimAndNode, Outcome, PendingPod, PlacementView, Plan, Position, RecordedBindings, Round, Stop,
-};
-use crate::snapshot::{self, Snapshot};
-use crate::state::{Cluster, Moment};
-use crate::step::{Step, Write};
 
 /// Longest wait for created claims to appear in the watch cache before the next round, which would otherwise create
 /// them again. An API server under load may deliver them late.
@@ -162,7 +162,7 @@ pub(super) fn assemble<P: Provider>(
     now: Timestamp,
 ) -> Result<Snapshot, String> {
     let refused = context.leader_state().refusals.current(now);
-    let types = |class: Option<&crate::manifest::NodeClass>| {
+    let types = |class: Option<&muster_manifest::NodeClass>| {
         let mut types = context.provider.types(class);
         types.refuse(&refused);
         types

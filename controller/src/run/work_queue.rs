@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_cloud::after;
 
-/// Minimum interval between two reconciliations of one object, as [`crate::step::Step`] requires of an edge.
+/// Minimum interval between two reconciliations of one object, as [`muster_stages::step::Step`] requires of an edge.
 const SPACING: Duration = Duration::from_millis(100);
 /// First and longest delay after a failed reconciliation.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
+use muster_stages::state::{Changed, Cluster, Kind};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::health::{Health, Vitals, WatchState};
-use crate::state::{Changed, Cluster, Kind};
 
 /// Handle on the state of the watched cluster; clones share it.
 #[derive(Debug, Clone)]

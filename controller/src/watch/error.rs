@@ -1,6 +1,6 @@
 //! Errors of reading a cluster.
 
-use crate::manifest::InputError;
+use muster_manifest::InputError;
 
 /// Error of reading a cluster. `Display` has the whole message, including a hint.
 #[derive(Debug, thiserror::Error)]

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use muster_stages::state::Kind;
 use tokio::time::Instant;
-
-use crate::state::Kind;
 
 /// Freshness of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Kinds that are read, and their API paths.
 
-use crate::state::Kind;
+use muster_stages::state::Kind;
 
 /// API resource of a kind, in the version that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! Single read of a cluster, for commands that run once.
 
 use kube::Client;
+use muster_manifest::Intake;
+use muster_stages::state::Kind;
 use serde::Deserialize;
 
 use super::connection::connect;
 use super::error::{ClusterError, root_cause};
 use super::kinds::{RESOURCES, Resource, SERVICES};
-use crate::manifest::Intake;
-use crate::state::Kind;
 
 /// Page size: the number of objects that `kubectl` requests.
 const PAGE: u32 = 500;

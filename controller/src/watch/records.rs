@@ -3,10 +3,10 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::ListParams;
+use muster_stages::archive::{RecordLabel, SLOTS};
 
 use super::connection::connect;
 use super::error::{ClusterError, root_cause};
-use crate::archive::{RecordLabel, SLOTS};
 
 /// Maximum number of objects read. Any user may set the label, and a bundle may be as large as a ConfigMap.
 const MOST: usize = 5 * SLOTS;

@@ -17,6 +17,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use futures::AsyncBufReadExt;
 use kube::Client;
+use muster_stages::state::{Changed, Cluster, Kind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::{JoinError, JoinSet};
@@ -26,7 +27,6 @@ use super::cluster_cache::ClusterCache;
 use super::error::root_cause;
 use super::health::WatchState;
 use super::kinds::{RESOURCE_SLICES, RESOURCES, Resource, SERVICES};
-use crate::state::{Changed, Cluster, Kind};
 
 /// Page size: the number of objects that `kubectl` requests.
 const PAGE: u32 = 500;

@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use muster_aws::catalogue;
-use muster_controller::manifest::{Manifests, read};
-use muster_controller::snapshot::{Settings, assemble};
+use muster_manifest::snapshot::{Settings, assemble};
+use muster_manifest::{Manifests, read};
 use muster_scheduling::explain::Explainer;
 use muster_scheduling::model::{Catalogue, MinValuesPolicy, Options, PreferencePolicy, Problem};
 use muster_scheduling::{lower_bound, replay, solve, validate};

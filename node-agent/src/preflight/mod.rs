@@ -1,12 +1,12 @@
 //! Checks before the kubelet starts. Pure: `probes` collect the facts in parallel.
 //!
 //! ```text
-//!  metadata   ─► identity ─┐
-//!  user data  ─┐           │
-//!  argv, files ┴► muster_bootstrap::judge ─┤
-//!  /proc, /sys ─► machine ─┼──► Preflight: findings, effective settings
-//!  DNS TCP TLS ─► way ─────┤
-//!  token, Node ─► standing ┘
+//!  metadata   ─► identity ────────────────────┐
+//!  user data  ─┐                              │
+//!  argv, files ┴► muster_bootstrap::validate ─┤
+//!  /proc, /sys ─► machine ────────────────────┼──► Preflight: findings, effective settings
+//!  DNS TCP TLS ─► way ────────────────────────┤
+//!  token, Node ─► standing ───────────────────┘
 //! ```
 //!
 //! The checks are repeated whenever the kubelet's unit is about to start. The files as they are at that moment decide.

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use muster_bootstrap::input::Arch;
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::userdata::{UserData, base64};
-use muster_bootstrap::{BootstrapInput, judge};
+use muster_bootstrap::{BootstrapInput, validate};
 use tokio::time::sleep;
 
 #[cfg(target_os = "linux")]
@@ -190,7 +190,7 @@ fn kubeconfig(
     }
     let instance = metadata.instance()?;
     let user_data = UserData::read(instance.user_data.as_deref()?, "user-data");
-    let effective = judge(&BootstrapInput {
+    let effective = validate(&BootstrapInput {
         user_data: Some(user_data),
         family: machine::family(),
         flags: flags.clone(),

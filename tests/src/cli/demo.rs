@@ -146,7 +146,9 @@ fn muster() -> Result<PathBuf> {
     };
     progress("building muster");
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--package", "muster-controller", "--bin", "muster"]).current_dir(REPOSITORY);
+    build
+        .args(["build", "--quiet", "--package", "muster-controller", "--bin", "muster", "--features", "cluster"])
+        .current_dir(REPOSITORY);
     if own.parent().and_then(Path::file_name).is_some_and(|profile| profile == "release") {
         build.arg("--release");
     }
@@ -155,7 +157,10 @@ fn muster() -> Result<PathBuf> {
 }
 
 fn no_muster() -> Error {
-    Error::Command { command: "cargo build --package muster-controller --bin muster".into(), answer: "failed".into() }
+    Error::Command {
+        command: "cargo build --package muster-controller --bin muster --features cluster".into(),
+        answer: "failed".into(),
+    }
 }
 
 fn in_repository(path: &str) -> String {

@@ -12,7 +12,7 @@ use super::groups::{Group, Grouped};
 use crate::compile::{Compiled, Part, fits};
 
 /// Bundles all groups with such affinity. Groups whose targets do not exist stay unchanged and are not placed.
-pub(crate) fn bundle(compiled: &Compiled<'_>, grouped: &mut Grouped) {
+pub(crate) fn bundle_followers(compiled: &Compiled<'_>, grouped: &mut Grouped) {
     let mut waiting: Vec<usize> =
         (0..grouped.groups.len()).filter(|&group| !grouped.groups[group].part.joins.is_empty()).collect();
     // A group whose host is itself a follower is bundled after the host.
@@ -75,7 +75,7 @@ fn join(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
             let fitting = fitting.clamp(1, units.len().max(1));
             let (first, rest) = units.split_at(fitting.min(units.len()));
             grouped.groups[follower].units = rest.to_vec();
-            bundle(compiled, grouped, vec![first.iter().map(|&unit| (follower, unit)).collect()]);
+            replace_units(compiled, grouped, vec![first.iter().map(|&unit| (follower, unit)).collect()]);
         }
         None => follow_bound(compiled, grouped, follower),
     }
@@ -155,7 +155,7 @@ fn deal(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize, host: u
     };
     let mut carriers = (1..=hosts.len()).find(|&carriers| carries(followers.len().div_ceil(carriers)));
     if alone || carriers.is_none() {
-        // Not all can be placed: followers beyond the capacity of the hosts stay unglued.
+        // Not all can be placed: followers beyond the capacity of the hosts stay on their own.
         carriers = Some(if alone { 1 } else { hosts.len() });
         let each = (1..=followers.len()).rev().find(|&share| carries(share)).unwrap_or(0);
         let rest = followers.split_off(followers.len().min(each.saturating_mul(carriers.unwrap_or(1))));
@@ -167,11 +167,11 @@ fn deal(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize, host: u
         bundles[number % carriers].push((follower, unit));
     }
     grouped.groups[host].units = hosts[carriers..].to_vec();
-    bundle(compiled, grouped, bundles);
+    replace_units(compiled, grouped, bundles);
 }
 
 /// Makes each list of (group, unit) one unit of its own new group.
-fn bundle(compiled: &Compiled<'_>, grouped: &mut Grouped, bundles: Vec<Vec<(usize, u32)>>) {
+fn replace_units(compiled: &Compiled<'_>, grouped: &mut Grouped, bundles: Vec<Vec<(usize, u32)>>) {
     for pieces in bundles.into_iter().filter(|pieces| !pieces.is_empty()) {
         let mut part = Part::default();
         let mut sizes = vec![0_i32; compiled.columns.width()];

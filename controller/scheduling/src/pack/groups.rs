@@ -142,7 +142,7 @@ impl Grouped {
             reaches: OnceCell::new(),
         };
         if bundled {
-            super::bundle::bundle(compiled, &mut grouped);
+            super::bundle::bundle_followers(compiled, &mut grouped);
         }
         grouped
     }

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use muster_aws::quantity::format;
+use muster_manifest::snapshot::Remark;
 use muster_scheduling::Unschedulable;
 use muster_scheduling::explain::{NodeStory, PlacedOn, Placement, RuledOut};
 use muster_scheduling::model::Problem;
+use muster_stages::roster::Member;
 use serde::Serialize;
 
 use super::super::nodes::{AgentDocument, FaultDocument, StandDocument};
 use super::super::plan::{PlanDocument, PoolVerdict, RemarkDocument, dollars};
 use super::super::quantity::exact_map;
 use super::managed_nodes::{ManagedNodeDocument, RemovalDocument};
-use crate::roster::Member;
-use crate::snapshot::Remark;
 
 const API_VERSION: &str = "muster.dev/v1";
 const KIND: &str = "Explanation";

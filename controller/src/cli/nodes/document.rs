@@ -1,9 +1,8 @@
 //! Nodes for programs.
 
 use jiff::Timestamp;
+use muster_stages::roster::{Agent, Fault, Member, Phase, Stand};
 use serde::Serialize;
-
-use crate::roster::{Agent, Fault, Member, Phase, Stand};
 
 const API_VERSION: &str = "muster.dev/v1";
 const KIND: &str = "Nodes";

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::annotations::NODECLAIM_MIN_VALUES_RELAXED;
+use muster_manifest::snapshot::Remark;
 use muster_scheduling::model;
 use muster_scheduling::model::{Effect, InstanceType, Labels, Problem, Requirements, Taint};
 use serde::Serialize;
@@ -10,7 +11,6 @@ use serde::Serialize;
 use super::super::inputs::Inputs;
 use super::super::quantity::exact_map;
 use super::Assessment;
-use crate::snapshot::Remark;
 
 /// `kind: Plan`.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,9 +1,8 @@
 //! Document of `muster simulate`.
 
+use muster_simulate::trace::Entry;
+use muster_simulate::{NodeAtEnd, Outcome};
 use serde::Serialize;
-
-use crate::simulate::trace::Entry;
-use crate::simulate::{NodeAtEnd, Outcome};
 
 /// Simulated day.
 #[derive(Debug, Serialize)]
@@ -62,7 +61,7 @@ pub(crate) struct Summary {
 
 impl SimulationDocument {
     pub(crate) fn new(outcome: &Outcome, rival: Option<&Outcome>, seed: u64, price_source: &str) -> Self {
-        use crate::simulate::trace::Event;
+        use muster_simulate::trace::Event;
         let launches = outcome.trace.iter().filter(|entry| matches!(entry.event, Event::Launched { .. })).count();
         Self {
             api_version: "muster.dev/v1",

@@ -6,7 +6,14 @@ mod text;
 
 use std::io::{Write, stdin};
 
+use muster_manifest::snapshot::Settings;
+use muster_manifest::{self as manifest, DefaultSpread, Fault, NodeClass};
 use muster_scheduling::disrupt;
+use muster_simulate::objects::{MOST, check, default_classes};
+use muster_simulate::{
+    Glance, Misdeed, Outcome, Policy, Remark, Script, Setting, Written, default_day, play, read_script, rehearse,
+};
+use muster_stages::provision;
 
 use self::document::SimulationDocument;
 use self::story::Story;
@@ -17,13 +24,6 @@ use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::{Packing, SimulateSettings};
 use super::types::Supply;
-use crate::manifest::{self, DefaultSpread, Fault, NodeClass};
-use crate::provision;
-use crate::simulate::objects::{MOST, check, default_classes};
-use crate::simulate::{
-    Glance, Misdeed, Outcome, Policy, Remark, Script, Setting, Written, default_day, play, read_script, rehearse,
-};
-use crate::snapshot::Settings;
 
 /// Plays a day and prints it. The outer error means that it could not be played, the inner one that a rule was broken.
 pub(crate) fn print(
@@ -124,7 +124,7 @@ fn refusal(misdeed: Misdeed, script: &Script, written: Option<&Written>) -> Fail
         )),
         (Misdeed::Event { number, fault }, Some(written)) => written.refuse(number, *fault).into(),
         (Misdeed::Event { number, fault }, None) => {
-            let deed = script.deeds.get(number).map(|(_, deed)| deed.to_string()).unwrap_or_default();
+            let deed = script.text_of(number);
             let Fault { problem, hint, .. } = *fault;
             Failure::Usage(format!("the default day: `{deed}` {problem}\n\nhint: {hint}, or give a `--script`"))
         }

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
+use muster_simulate::Glance;
+use muster_simulate::trace::{Entry, Event};
 
 use super::super::palette::Palette;
 use super::standing;
-use crate::simulate::Glance;
-use crate::simulate::trace::{Entry, Event};
 
 /// Maximum time between events of one kind on one line, in seconds.
 const TOGETHER: i64 = 60;

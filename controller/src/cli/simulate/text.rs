@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
+use muster_simulate::Glance;
 
 use super::super::grid::{Grid, Side};
 use super::super::palette::Palette;
 use super::document::SimulationDocument;
 use super::standing;
-use crate::simulate::Glance;
 
 /// Formats the progress line.
 pub(super) fn status(at: Timestamp, glance: &Glance) -> String {

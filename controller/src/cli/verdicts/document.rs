@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use muster_manifest::Manifests;
+use muster_stages::archive::Record;
+use muster_stages::roster::{Fault, Member, members};
 use serde::Serialize;
 
 use super::super::nodes::{FaultDocument, plain, plain_name};
 use super::Kept;
-use crate::archive::Record;
-use crate::manifest::Manifests;
-use crate::roster::{Fault, Member, members};
 use muster_api::conditions::nodeclass;
 
 const API_VERSION: &str = "muster.dev/v1";
@@ -204,9 +204,9 @@ impl VerdictDocument {
 // === impl StoppedDocument ===
 
 impl StoppedDocument {
-    fn of(class: &crate::manifest::NodeClass) -> Option<Self> {
+    fn of(class: &muster_manifest::NodeClass) -> Option<Self> {
         let is_stopped =
-            |one: &&crate::manifest::Condition| &*one.kind == nodeclass::LAUNCHES_SUCCEED && &*one.status == "False";
+            |one: &&muster_manifest::Condition| &*one.kind == nodeclass::LAUNCHES_SUCCEED && &*one.status == "False";
         let stopped = class.conditions.iter().find(is_stopped)?;
         Some(Self {
             kind: class.kind,

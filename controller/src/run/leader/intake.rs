@@ -7,12 +7,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_api::{NodeClaim, NodeClassReference};
 use muster_cloud::after;
+use muster_stages::pools;
+use muster_stages::state::{Changed, Cluster, Kind};
 
 use super::{Item, Leader};
-use crate::pools;
 use crate::run::provider::Provider;
 use crate::run::{disruption, now, reconcile};
-use crate::state::{Changed, Cluster, Kind};
 
 /// Delay before nominations, so that several nodes and pods are handled together. It grows by the same amount for every
 /// thousand pending pods, since all of them are examined again.

@@ -22,6 +22,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::after;
+use muster_stages::disruption::{CommandStart, DisruptionPlanner, PassSchedule};
+use muster_stages::lifecycle::Answers;
+use muster_stages::provision::{LaunchHold, Window};
+use muster_stages::step::Step;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
@@ -32,11 +36,7 @@ use super::orders::{self, Ordered};
 use super::provider::Provider;
 use super::work_queue::{Verdict, WorkQueue};
 use super::{disruption, garbage, now, reconcile, round};
-use crate::disruption::{CommandStart, DisruptionPlanner, PassSchedule};
 use crate::edge::ObservedVersions;
-use crate::lifecycle::Answers;
-use crate::provision::{LaunchHold, Window};
-use crate::step::Step;
 
 /// Maximum number of concurrent reconciliations. Most of them wait for the API server, each on a connection of its own,
 /// or for the cloud.

@@ -7,6 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_api::{NodeClaim, annotations, events};
 use muster_scheduling::disrupt::{Cause, DisruptionInput, allowed_disruptions};
+use muster_stages::disruption::{CommandNode, Delivered, Mark, mark_of};
+use muster_stages::fleet;
+use muster_stages::step::{MetaChange, Step, Write};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,9 +17,6 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::Labels;
-use crate::disruption::{CommandNode, Delivered, Mark, mark_of};
-use crate::fleet;
-use crate::step::{MetaChange, Step, Write};
 
 /// A gauge of USD per hour.
 type Amount = Gauge<f64, AtomicU64>;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use muster_aws::live::{CallObserver, Connection};
 use muster_controller::ec2::{self, Ec2 as Provider};
-use muster_controller::provision::Lengths;
 use muster_controller::run::{CloudOptions, Options, run_in};
+use muster_stages::provision::Lengths;
 use muster_tests::replica::Replica;
 use muster_tests::wait;
 use tokio::task::JoinSet;

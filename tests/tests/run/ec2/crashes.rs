@@ -15,7 +15,7 @@ use muster_aws::live::{self, Ended};
 use muster_controller::ec2;
 use muster_controller::edge::{self, Fate};
 use muster_controller::run::run_in;
-use muster_controller::step::Write;
+use muster_stages::step::Write;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;

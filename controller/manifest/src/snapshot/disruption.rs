@@ -1,0 +1,416 @@
+//! Disruption constraints of nodes, pods, pools and budgets, parsed from their objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use muster_api::annotations::{
+    DO_NOT_DISRUPT, EC2NODECLASS_HASH, EC2NODECLASS_HASH_VERSION, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, REPLACES,
+};
+use muster_api::nodepool::{self, BudgetNodes, ConsolidationPolicy, DisruptionReason};
+use muster_api::{Lifetime, Span, hash};
+use muster_scheduling::disrupt::{
+    BudgetLimit, Cause, Consolidation, DisruptionBlocker, DisruptionInput, Drift, Interruption, ManagedNode,
+    NodeBudget, NodePod, PodBudget, Policy, Schedule, Window,
+};
+use muster_scheduling::labels::{INSTANCE_TYPE, NODE_POOL};
+use muster_scheduling::model::{Labels, Problem, Requirements, Resource};
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+
+use super::nodes::{Pairs, has_condition};
+use super::repair;
+use super::sort::{Bound, belongs_to_node, is_reschedulable};
+use crate::{Condition, DisruptionBudget, Manifests, Node, NodeClaim, NodePool, Pod};
+
+/// Reasons of the condition Drifted that are determined here, with Karpenter's names.
+const NODE_POOL_DRIFTED: &str = "NodePoolDrifted";
+const NODE_CLASS_DRIFT: &str = "NodeClassDrift";
+const REQUIREMENTS_DRIFTED: &str = "RequirementsDrifted";
+
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// Default maximum age of a node, as in the CRD.
+const DEFAULT_EXPIRY: SignedDuration = SignedDuration::from_hours(720);
+
+/// Taints with which other programs announce an interruption by the cloud.
+const NOTICES: [&str; 2] =
+    ["aws-node-termination-handler/spot-itn", "aws-node-termination-handler/scheduled-maintenance"];
+
+/// Disruption constraints of the nodes of a snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct ManagedNodes {
+    /// Members of pools, by node index of the problem.
+    pub nodes: Vec<Option<ManagedNode>>,
+    /// Disruption policies, by pool index of the problem.
+    pub policies: Vec<Policy>,
+    /// PodDisruptionBudgets.
+    pub pod_budgets: Vec<PodBudget>,
+}
+
+impl ManagedNodes {
+    /// Combines it with its problem to the input of disruption decisions.
+    pub fn disruption_input(&self, problem: &Problem) -> DisruptionInput {
+        self.clone().into_disruption_input(problem.clone())
+    }
+
+    /// Combines it with its problem without copying them.
+    pub fn into_disruption_input(self, problem: Problem) -> DisruptionInput {
+        let Self { nodes, policies, pod_budgets } = self;
+        DisruptionInput { problem, managed_nodes: nodes, policies, pod_budgets }
+    }
+}
+
+// === pods ===
+
+/// PodDisruptionBudgets, and constraints of the pods themselves.
+pub(super) struct Guards<'m> {
+    by_namespace: FxHashMap<&'m str, Vec<(usize, &'m DisruptionBudget)>>,
+    budgets: Vec<PodBudget>,
+    unreadable: BTreeSet<String>,
+}
+
+impl<'m> Guards<'m> {
+    pub(super) fn new(manifests: &'m Manifests) -> Self {
+        let mut by_namespace: FxHashMap<&str, Vec<(usize, &DisruptionBudget)>> = FxHashMap::default();
+        for (number, budget) in manifests.disruption_budgets.iter().enumerate() {
+            by_namespace.entry(&budget.meta.namespace).or_default().push((number, budget));
+        }
+        let budgets = manifests.disruption_budgets.iter().map(|budget| PodBudget {
+            name: budget.meta.path(),
+            allowed: u32::try_from(budget.disruptions_allowed).unwrap_or(0),
+        });
+        Self { by_namespace, budgets: budgets.collect(), unreadable: BTreeSet::new() }
+    }
+
+    /// Returns the constraints on evicting a pod of this priority.
+    pub(super) fn node_pod(&mut self, pod: &Pod, priority: i32) -> NodePod {
+        let mirror = pod.annotations.get("kubernetes.io/config.mirror").is_some()
+            || pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "Node");
+        let evictable = !mirror && !pod.deleting;
+        let guards = |budget: &DisruptionBudget| {
+            budget.selector.matches(&pod.template.labels) && (pod.ready || !budget.evicts_unready)
+        };
+        let budgets = self.by_namespace.get(&*pod.namespace).into_iter().flatten();
+        let budgets = budgets.filter(|(_, budget)| evictable && guards(budget)).map(|(number, _)| *number).collect();
+        let started = moment(pod.started.as_deref());
+        let hold = self.hold(pod, started);
+        let deletion_cost = pod.annotations.get(DELETION_COST).and_then(|cost| cost.parse::<f64>().ok());
+        // `NaN` parses, and would stay in all sums and orders.
+        let deletion_cost = deletion_cost.filter(|cost| !cost.is_nan()).unwrap_or(0.0);
+        // Karpenter's weights: the ranges of the annotation and the priority map to about ±16 and ±64.
+        let cost = 1.0 + deletion_cost / f64::from(1_u32 << 27) + f64::from(priority) / f64::from(1_u32 << 25);
+        NodePod {
+            reschedulable: is_reschedulable(pod),
+            evictable,
+            eviction_cost: cost.clamp(-10.0, 10.0),
+            hold,
+            budgets,
+            started,
+            controlled: pod.owner.is_some() || belongs_to_node(pod),
+        }
+    }
+
+    fn hold(&mut self, pod: &Pod, started: Option<Timestamp>) -> Option<DisruptionBlocker> {
+        let text = pod.annotations.get(DO_NOT_DISRUPT)?;
+        match &**text {
+            "true" => Some(DisruptionBlocker::Always),
+            "false" => None,
+            text => match text.parse::<Span>() {
+                Ok(Span(span)) => {
+                    let end = started.zip(SignedDuration::try_from(span).ok());
+                    // Before the pod has started, its period has not begun.
+                    Some(
+                        end.and_then(|(start, span)| start.checked_add(span).ok())
+                            .map_or(DisruptionBlocker::Always, DisruptionBlocker::Until),
+                    )
+                }
+                Err(error) => {
+                    let path = &pod.path;
+                    self.unreadable
+                        .insert(format!("annotation `{DO_NOT_DISRUPT}` of pod `{path}` is ignored: {error}"));
+                    None
+                }
+            },
+        }
+    }
+}
+
+// === nodes and pools ===
+
+/// Collects the disruption constraints of the nodes of `problem`.
+pub(super) fn managed_nodes(
+    manifests: &Manifests,
+    problem: &Problem,
+    mut bound: BTreeMap<Arc<str>, Vec<Bound>>,
+    guards: Guards<'_>,
+    warnings: &mut Vec<String>,
+) -> ManagedNodes {
+    warnings.extend(guards.unreadable);
+    let pools: FxHashMap<&str, usize> =
+        problem.pools.iter().enumerate().map(|(number, pool)| (&*pool.name, number)).collect();
+    let manifest_of: FxHashMap<&str, &NodePool> =
+        manifests.node_pools.iter().map(|pool| (&*pool.meta.name, pool)).collect();
+    let hashes: FxHashMap<&str, PoolHash> =
+        manifests.node_pools.iter().filter_map(|pool| Some((&*pool.meta.name, PoolHash::of(pool)?))).collect();
+    let pairs = Pairs::new(manifests);
+    let mut managed_nodes: Vec<Option<ManagedNode>> = Vec::with_capacity(problem.nodes.len());
+    for (number, (node, claim)) in manifests.nodes.iter().zip(&pairs.claim_of_node).enumerate() {
+        let pods = bound.remove(&node.meta.name).unwrap_or_default();
+        let Some(claim) = claim else {
+            managed_nodes.push(None);
+            continue;
+        };
+        let name = claim.meta.labels.get(NODE_POOL).or_else(|| node.meta.labels.get(NODE_POOL));
+        let pool_name = name.cloned().unwrap_or_default();
+        let pool = pools.get(&*pool_name).copied();
+        let about = pool.and_then(|pool| Some((pool, *manifest_of.get(&*problem.pools[pool].name)?)));
+        let found = about.and_then(|(pool, manifest)| {
+            hash_drift(manifests, claim, manifest, hashes.get(&*manifest.meta.name))
+                .or_else(|| requirement_drift(problem, number, pool, node, claim, manifest))
+        });
+        let hash = about.and_then(|(_, manifest)| hashes.get(&*manifest.meta.name));
+        let said = drift(claim).filter(|said| about.is_none() || !can_be_told(manifests, claim, hash, said));
+        let drifted = found.map(|found| Drift { since: since_said(claim, &found), ..found }).or(said);
+        managed_nodes.push(Some(ManagedNode {
+            pool_name,
+            pool,
+            ready: condition(&node.conditions, "Ready").is_none_or(|ready| &*ready.status == "True"),
+            created: moment(claim.meta.created.as_deref()),
+            initialized: true_since(&claim.conditions, "Initialized"),
+            consolidatable: is_consolidatable(claim),
+            last_pod_event: moment(claim.last_pod_event.as_deref()),
+            drifted,
+            expire_after: expiry(claim),
+            drain_is_bounded: claim.termination_grace_period.is_some(),
+            interrupted: interruption(node, claim),
+            repair_condition: repair::repair_condition(&node.conditions),
+            do_not_disrupt: [&node.meta, &claim.meta]
+                .iter()
+                .any(|meta| meta.annotations.get(DO_NOT_DISRUPT).is_some_and(|value| &**value == "true")),
+            nominated_by: pods.iter().find(|pod| pod.nominated).map(|pod| Arc::clone(&pod.pod.name)),
+            launched_for: launched_for(claim, node),
+            keeps_until: None,
+            is_replacement: claim.meta.annotations.get(REPLACES).is_some(),
+            node_pods: pods.into_iter().map(|pod| pod.node_pod).collect(),
+        }));
+    }
+    // Claims whose Nodes do not exist yet.
+    managed_nodes.resize(problem.nodes.len(), None);
+    let policy = |pool: &str| manifest_of.get(pool).map(|manifest| policy(manifest, warnings)).unwrap_or_default();
+    let policies = problem.pools.iter().map(|pool| &*pool.name).map(policy).collect();
+    ManagedNodes { nodes: managed_nodes, policies, pod_budgets: guards.budgets }
+}
+
+/// Returns the share of the node that the pods and daemons it was launched for request.
+fn launched_for(claim: &NodeClaim, node: &Node) -> f64 {
+    let share =
+        |resource: &Resource| claim.requests.get(resource) as f64 / node.allocatable.get(resource).max(1) as f64;
+    share(&Resource::Cpu).max(share(&Resource::Memory))
+}
+
+/// Returns true if the condition Consolidatable is true and newer than the last arrival or departure of a pod.
+fn is_consolidatable(claim: &NodeClaim) -> bool {
+    let since = true_since(&claim.conditions, "Consolidatable");
+    let is_stale = since.zip(moment(claim.last_pod_event.as_deref())).is_some_and(|(since, event)| since < event);
+    has_condition(&claim.conditions, "Consolidatable") && !is_stale
+}
+
+fn condition<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
+    conditions.iter().find(|condition| &*condition.kind == kind)
+}
+
+fn true_since(conditions: &[Condition], kind: &str) -> Option<Timestamp> {
+    let condition = condition(conditions, kind).filter(|condition| &*condition.status == "True")?;
+    moment(condition.since.as_deref())
+}
+
+pub(super) fn moment(text: Option<&str>) -> Option<Timestamp> {
+    text?.parse().ok()
+}
+
+fn expiry(claim: &NodeClaim) -> Option<SignedDuration> {
+    let Some(text) = &claim.expire_after else { return Some(DEFAULT_EXPIRY) };
+    let lifetime: Lifetime = text.parse().ok()?;
+    lifetime.duration().and_then(|duration| SignedDuration::try_from(duration).ok())
+}
+
+fn interruption(node: &Node, claim: &NodeClaim) -> Option<Interruption> {
+    if let Some(told) = condition(&claim.conditions, "Interrupted").filter(|told| &*told.status == "True") {
+        let notice = if told.reason.is_empty() { "Interrupted".into() } else { Arc::clone(&told.reason) };
+        return Some(Interruption { since: moment(told.since.as_deref()), notice });
+    }
+    let taint = node.taints.iter().find(|taint| NOTICES.contains(&&*taint.key))?;
+    Some(Interruption { since: None, notice: Arc::clone(&taint.key) })
+}
+
+// === drift ===
+
+/// Returns the drift in the claim's own condition.
+fn drift(claim: &NodeClaim) -> Option<Drift> {
+    let drifted = condition(&claim.conditions, "Drifted").filter(|drifted| &*drifted.status == "True")?;
+    Some(Drift {
+        since: moment(drifted.since.as_deref()),
+        reason: if drifted.reason.is_empty() { "Drifted".into() } else { Arc::clone(&drifted.reason) },
+        detail: Arc::clone(&drifted.message),
+    })
+}
+
+/// Returns the time since which the claim's condition reports the same reason.
+fn since_said(claim: &NodeClaim, found: &Drift) -> Option<Timestamp> {
+    drift(claim).filter(|said| said.reason == found.reason)?.since
+}
+
+/// Returns true if the reason in the condition is determined here, so that it is obsolete if it was not found. Hashes
+/// of another version are not compared: a claim that drifted before the version changed stays drifted.
+fn can_be_told(manifests: &Manifests, claim: &NodeClaim, hash: Option<&PoolHash>, said: &Drift) -> bool {
+    let claimed = |key: &str| claim.meta.annotations.get(key).map(|value| &**value);
+    match &*said.reason {
+        NODE_POOL_DRIFTED => hash.is_some_and(|hash| claimed(NODEPOOL_HASH_VERSION) == Some(&hash.version)),
+        NODE_CLASS_DRIFT => {
+            let version = class_annotation(manifests, claim, EC2NODECLASS_HASH_VERSION);
+            version.is_some() && version.as_deref() == claimed(EC2NODECLASS_HASH_VERSION)
+        }
+        REQUIREMENTS_DRIFTED => true,
+        _ => false,
+    }
+}
+
+/// Returns an annotation of the claim's class.
+fn class_annotation(manifests: &Manifests, claim: &NodeClaim, key: &str) -> Option<String> {
+    let is_its = |it: &&crate::NodeClass| *it.kind == *claim.class.kind && it.name == claim.class.name;
+    let class = manifests.node_classes.iter().find(is_its)?;
+    Some(class.object.pointer("/metadata/annotations")?.get(key)?.as_str()?.to_owned())
+}
+
+/// Hash of a pool's template, and the version of the hash.
+struct PoolHash {
+    hash: String,
+    version: String,
+}
+
+impl PoolHash {
+    /// Reads the pool's annotations; without them, as in a manifest that was never applied, computes the hash.
+    fn of(pool: &NodePool) -> Option<Self> {
+        let said = |key: &str| pool.meta.annotations.get(key).map(ToString::to_string);
+        if let (Some(hash), Some(version)) = (said(NODEPOOL_HASH), said(NODEPOOL_HASH_VERSION)) {
+            return Some(Self { hash, version });
+        }
+        let typed = nodepool::NodePool::deserialize(&pool.object).ok()?;
+        Some(Self { hash: hash::node_pool(&typed), version: hash::NODEPOOL_HASH_VERSION.to_owned() })
+    }
+}
+
+/// Returns the drift if the pool's template or the class has another hash than when the claim was created. Hashes of
+/// different versions are not compared.
+fn hash_drift(manifests: &Manifests, claim: &NodeClaim, pool: &NodePool, hash: Option<&PoolHash>) -> Option<Drift> {
+    let claimed = |key: &str| claim.meta.annotations.get(key).map(|value| &**value);
+    let drifted = |reason: &str, detail: String| Drift { since: None, reason: reason.into(), detail: detail.into() };
+    let is_other = |hash: &PoolHash| {
+        claimed(NODEPOOL_HASH_VERSION) == Some(&hash.version)
+            && claimed(NODEPOOL_HASH).is_some_and(|then| then != hash.hash)
+    };
+    if hash.is_some_and(is_other) {
+        return Some(drifted(NODE_POOL_DRIFTED, format!("the template of NodePool `{}` has changed", pool.meta.name)));
+    }
+    let of_class = |key: &str| class_annotation(manifests, claim, key);
+    let (now, then) = (of_class(EC2NODECLASS_HASH)?, claimed(EC2NODECLASS_HASH)?);
+    let is_comparable = of_class(EC2NODECLASS_HASH_VERSION).as_deref() == claimed(EC2NODECLASS_HASH_VERSION);
+    let class = &claim.class;
+    (is_comparable && now != then)
+        .then(|| drifted(NODE_CLASS_DRIFT, format!("{} `{}` has changed", class.kind, class.name)))
+}
+
+/// Returns the drift if the labels of a node no longer meet its pool's requirements.
+fn requirement_drift(
+    problem: &Problem,
+    number: usize,
+    pool: usize,
+    node: &Node,
+    claim: &NodeClaim,
+    manifest: &NodePool,
+) -> Option<Drift> {
+    let mut labels: Labels = node.meta.labels.clone();
+    for (key, value) in claim.meta.labels.iter() {
+        labels.set(Arc::clone(key), Arc::clone(value));
+    }
+    let mut have = Requirements::from_labels(&labels);
+    // Hand-written manifests lack labels that follow from the instance type.
+    let missing = |have: &Requirements| manifest.requirements.iter().any(|(key, _)| have.get(key).is_none());
+    if missing(&have) {
+        let types = &problem.catalogues[problem.pools[pool].catalogue];
+        let name = problem.nodes[number].labels.get(INSTANCE_TYPE);
+        if let Some(one) = types.iter().find(|one| name.is_some_and(|name| *name == one.name)) {
+            for (key, requirement) in one.requirements.iter().filter(|(key, _)| labels.get(key).is_none()) {
+                have.add(Arc::clone(key), requirement.clone());
+            }
+        }
+    }
+    let wanted: Requirements = manifest.requirements.iter().cloned().collect();
+    have.first_conflict(&wanted, |_| false)?;
+    let at_fault = manifest.requirements.iter().find(|(key, requirement)| {
+        let alone: Requirements = [(Arc::clone(key), requirement.clone())].into_iter().collect();
+        have.first_conflict(&alone, |_| false).is_some()
+    });
+    let detail = at_fault.map_or_else(String::new, |(key, _)| {
+        let name = &manifest.meta.name;
+        match labels.get(key) {
+            Some(value) => format!("label `{key}` is `{value}`, which NodePool `{name}` no longer admits"),
+            None => format!("label `{key}` is missing, which NodePool `{name}` requires"),
+        }
+    });
+    Some(Drift { since: None, reason: REQUIREMENTS_DRIFTED.into(), detail: detail.into() })
+}
+
+// === policies ===
+
+fn policy(pool: &NodePool, warnings: &mut Vec<String>) -> Policy {
+    let disruption = pool.object.pointer("/spec/disruption").map(nodepool::Disruption::deserialize);
+    // The CRD has validated it; missing fields have their defaults.
+    let nodepool::Disruption { consolidate_after, consolidation_policy, budgets } =
+        disruption.and_then(Result::ok).unwrap_or_default();
+    let consolidation = match consolidation_policy {
+        ConsolidationPolicy::WhenEmpty => Consolidation::WhenEmpty,
+        ConsolidationPolicy::WhenEmptyOrUnderutilized => Consolidation::WhenEmptyOrUnderutilized,
+        ConsolidationPolicy::Balanced => Consolidation::Balanced,
+    };
+    let name = &pool.meta.name;
+    Policy {
+        consolidate_after: consolidate_after.duration().and_then(|after| SignedDuration::try_from(after).ok()),
+        consolidation,
+        budgets: budgets.iter().map(|budget| node_budget(name, budget, warnings)).collect(),
+        rests_until: None,
+    }
+}
+
+fn node_budget(pool: &str, budget: &nodepool::Budget, warnings: &mut Vec<String>) -> NodeBudget {
+    let nodes = match budget.parsed_nodes() {
+        Some(BudgetNodes::Count(count)) => BudgetLimit::Count(count),
+        Some(BudgetNodes::Percent(percent)) => BudgetLimit::Percent(u64::from(percent)),
+        None => BudgetLimit::Count(0),
+    };
+    let window = match (&budget.schedule, budget.duration) {
+        _ if budget.parsed_nodes().is_none() => {
+            let nodes = &budget.nodes;
+            let why = format!("`nodes: {nodes}` is more than can be counted");
+            warnings.push(format!("{why} in a budget of NodePool `{pool}`, so the budget allows no disruption"));
+            Window::Unreadable(why.into())
+        }
+        (Some(schedule), Some(Span(duration))) => match Schedule::parse(schedule) {
+            Ok(schedule) => Window::After(schedule, SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)),
+            Err(error) => {
+                warnings.push(format!(
+                    "schedule `{schedule}` of a budget of NodePool `{pool}` cannot be read ({error}), so the budget allows no disruption"
+                ));
+                Window::Unreadable(format!("its schedule cannot be read: {error}").into())
+            }
+        },
+        _ => Window::Always,
+    };
+    let cause = |reason: &DisruptionReason| match reason {
+        DisruptionReason::Empty => Cause::Empty,
+        DisruptionReason::Underutilized => Cause::Underutilized,
+        DisruptionReason::Drifted => Cause::Drifted,
+    };
+    NodeBudget { nodes, causes: budget.reasons.iter().map(cause).collect(), window }
+}

@@ -1,0 +1,94 @@
+//! Conversion of a cluster's objects to the problem that the engine solves.
+//!
+//! ```text
+//!  Manifests ─► expand   workloads to pods     ─► sort   pending, bound, or ignored ───┐
+//!               buffers  virtual pods                                                  ├─► sort::release ─► Problem
+//!               resolve  template to PodSpec (volumes, default_spread) ─► nodes, pools ┘   (nominated pods that
+//!                                                                                         do not fit are pending)
+//!               disruption  constraints on disrupting nodes, pods and pools ─────────────────► ManagedNodes
+//! ```
+//!
+//! References to other objects (claims, classes, namespaces) are resolved here, once per distinct template.
+
+use muster_scheduling::model::{Catalogue, Problem};
+
+use crate::{DefaultSpread, InputError, Manifests, NodeClass};
+
+mod buffers;
+mod default_spread;
+mod disruption;
+mod expand;
+mod gates;
+mod mark;
+mod nodes;
+mod overlays;
+mod pools;
+mod remarks;
+mod repair;
+mod resolve;
+mod sort;
+#[cfg(test)]
+mod tests;
+mod unusable;
+mod volumes;
+
+pub use disruption::ManagedNodes;
+pub use gates::FeatureGates;
+pub use mark::Mark;
+pub use nodes::runs_on;
+pub use remarks::{Remark, Remarks};
+
+/// Function that returns the instance types of a NodeClass, or of the default class if it is not in the input (`None`).
+/// With `--catalog` the result does not depend on the class.
+pub type Types<'a> = dyn Fn(Option<&NodeClass>) -> Catalogue + 'a;
+
+/// Options that affect a snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// `--feature-gates`.
+    pub gates: FeatureGates,
+    /// `--scheduler-config`.
+    pub default_spread: DefaultSpread,
+}
+
+/// A cluster as input of the engine.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The scheduling problem.
+    pub problem: Problem,
+    /// Disruption constraints of its nodes.
+    pub managed_nodes: ManagedNodes,
+    /// Likely mistakes in the manifests of pending pods.
+    pub remarks: Remarks,
+    /// Warnings for stderr, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// Builds a snapshot from the objects of the input.
+///
+/// # Errors
+/// Fails on errors that only appear when objects are combined. Errors of single pods, pools or claims are not returned:
+/// they become reasons in the plan, or warnings.
+pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -> Result<Snapshot, InputError> {
+    // The gates affect the engine and disruption only: overlays, buffers and static pools in the input always apply.
+    let Settings { gates: _, default_spread } = settings;
+    let mut problem = Problem::default();
+    let mut warnings = Vec::new();
+    let resolver = &mut resolve::Resolver::new(manifests, default_spread, &mut problem);
+    let roots = expand::Roots::new(manifests);
+    let mut guards = disruption::Guards::new(manifests);
+    let sort::Sorted { pending, telling, mut bound } = sort::Sorted::new(manifests, &roots, resolver, &mut guards);
+    let daemons = nodes::daemons(manifests, resolver);
+    let pending = buffers::append(manifests, pending, resolver, &mut warnings);
+    warnings.append(&mut resolver.warnings());
+    problem.pods = pending;
+    problem.nodes = nodes::nodes(manifests, &bound, &daemons, &problem, &mut warnings);
+    sort::release(&mut bound, &mut problem);
+    problem.daemons = daemons.into_iter().map(|daemon| daemon.model).collect();
+    pools::append(manifests, types, &mut problem, &mut warnings);
+    overlays::apply(manifests, &mut problem, &mut warnings);
+    let remarks = Remarks::new(&problem, &telling);
+    warnings.append(&mut remarks.warnings(&problem));
+    let managed_nodes = disruption::managed_nodes(manifests, &problem, bound, guards, &mut warnings);
+    Ok(Snapshot { problem, managed_nodes, remarks, warnings })
+}

@@ -1,0 +1,293 @@
+//! In-memory edge: applies the stages' writes one by one to the simulated API and cloud, and can be stopped before each
+//! of them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::core::DynamicObject;
+use muster_api::{NodeClaim, NodePool};
+use muster_cloud::{CloudError, Instance};
+use muster_stages::lifecycle::Answers;
+use muster_stages::step::{Call, EventType, Step, Subject, Write};
+use serde_json::Value;
+
+use super::{Controller, Stop};
+use crate::api::{Kind, Path, Refused};
+use crate::trace::Event as Traced;
+use crate::world::World;
+
+/// State of a step while it is applied.
+#[derive(Debug, Default)]
+pub(super) struct Carriage {
+    /// Resource versions of the objects that it changes, as read or as left by its earlier writes.
+    versions: BTreeMap<(Kind, String), String>,
+    /// Kind and name of the class that it concerns.
+    pub(super) class: Option<(String, String)>,
+    /// Results of the calls that it made.
+    pub(super) answers: Answers,
+}
+
+/// Action after a write.
+enum Flow {
+    /// Continue with the next write.
+    On,
+    /// Discard the rest of the step: the objects it was decided from have changed.
+    Drop,
+}
+
+// === impl Carriage ===
+
+impl Carriage {
+    /// Makes writes of a step conditional on the version of an object that was read.
+    pub(super) fn hold(&mut self, kind: Kind, name: &str, version: Option<&String>) {
+        if let Some(version) = version {
+            self.versions.insert((kind, name.to_owned()), version.clone());
+        }
+    }
+
+    fn version(&self, kind: &Kind, name: &str) -> Option<String> {
+        self.versions.get(&(kind.clone(), name.to_owned())).cloned()
+    }
+}
+
+// === impl Controller ===
+
+impl Controller {
+    /// Applies a step.
+    pub(super) fn carry_all(&mut self, step: &Step, carriage: &mut Carriage, world: &mut World) -> Result<(), Stop> {
+        for write in &step.writes {
+            if let Flow::Drop = self.carry(write, carriage, world)? {
+                break;
+            }
+        }
+        self.refresh(world)
+    }
+
+    /// Applies one write, unless the controller is killed before it.
+    fn carry(&mut self, write: &Write, carriage: &mut Carriage, world: &mut World) -> Result<Flow, Stop> {
+        world.writes += 1;
+        if let Some(left) = &mut world.fuse {
+            if *left == 0 {
+                world.fuse = None;
+                return Err(Stop::Killed);
+            }
+            *left -= 1;
+        }
+        Ok(self.carry_out(write, carriage, world))
+    }
+
+    fn carry_out(&mut self, write: &Write, carriage: &mut Carriage, world: &mut World) -> Flow {
+        let now = world.clock.now();
+        let result = match write {
+            Write::CreateClaim(claim) => {
+                let made = world.api.create(NodeClaim::clone(claim), now);
+                if made.is_ok() {
+                    let meta = &claim.metadata;
+                    let pool = meta.labels.as_ref().and_then(|all| all.get(muster_api::labels::NODEPOOL).cloned());
+                    let claim = meta.name.clone().unwrap_or_default();
+                    world.trace.add(now, Traced::ClaimAndNode { claim, node_pool: pool.unwrap_or_default() });
+                }
+                // A claim of that name is the result of the same decision, applied before.
+                made.or_else(|refused| if refused == Refused::AlreadyExists { Ok(()) } else { Err(refused) })
+            }
+            Write::ClaimMeta { name, change } => {
+                let is_deletion_allowed = change.finalizers.as_ref().is_some_and(Vec::is_empty);
+                let result = self.change(carriage, world, &Kind::NodeClaim, name, |claim: &mut NodeClaim| {
+                    change.apply(&mut claim.metadata);
+                });
+                if is_deletion_allowed && world.api.claims.get(&Path::bare(name.clone())).is_none() {
+                    world.trace.add(now, Traced::Gone { claim: name.clone() });
+                }
+                result
+            }
+            Write::ClaimStatus { name, status } => {
+                let before = initialized(world, name);
+                let registered = is_registered(world, name);
+                let result = self.change(carriage, world, &Kind::NodeClaim, name, |claim: &mut NodeClaim| {
+                    claim.status = Some((**status).clone());
+                });
+                if !before && initialized(world, name) {
+                    tell_initialized(world, name, now);
+                }
+                if let Some(claim) =
+                    self.cluster.claim(name).cloned().filter(|_| !registered && is_registered(world, name))
+                {
+                    self.note_outcome(&claim, true);
+                }
+                result
+            }
+            Write::DeleteClaim { name, uid, cause } => {
+                let path = Path::bare(name.clone());
+                let was_there =
+                    world.api.claims.get(&path).is_some_and(|one| one.metadata.deletion_timestamp.is_none());
+                let result = world.api.delete::<NodeClaim>(&Kind::NodeClaim, &path, Some(uid), now);
+                if let Some(claim) =
+                    self.cluster.claim(name).cloned().filter(|_| cause.ends_with("registration_timeout"))
+                {
+                    self.note_outcome(&claim, false);
+                }
+                if was_there && result.is_ok() {
+                    world.trace.add(now, Traced::Ending { claim: name.clone(), reason: (*cause).to_owned() });
+                }
+                result
+            }
+            Write::Node { name, change } => {
+                self.change(carriage, world, &Kind::Node, name, |node: &mut Node| change.apply(node))
+            }
+            Write::DeleteNode { name, uid } => {
+                world.api.delete::<Node>(&Kind::Node, &Path::bare(name.clone()), Some(uid), now)
+            }
+            Write::ClassMeta(change) => self.change_class(carriage, world, |class| change.apply(&mut class.metadata)),
+            Write::ClassCondition(condition) => {
+                self.change_class(carriage, world, |class| set_condition(&mut class.data, condition))
+            }
+            Write::ClassStatus(status) => {
+                self.change_class(carriage, world, |class| class.data["status"] = Value::clone(status))
+            }
+            Write::PoolMeta { name, change } => {
+                self.change(carriage, world, &Kind::NodePool, name, |pool: &mut NodePool| {
+                    change.apply(&mut pool.metadata);
+                })
+            }
+            Write::PoolStatus { name, status } => {
+                self.change(carriage, world, &Kind::NodePool, name, |pool: &mut NodePool| {
+                    pool.status = Some((**status).clone());
+                })
+            }
+            Write::Nominate { pod, node } => nominate(world, pod, node.as_ref()),
+            Write::Evict(pod) => {
+                let answer = world.api.evict(&path_of(pod), &pod.uid, now);
+                carriage.answers.evictions.insert(pod.uid.clone(), answer);
+                Ok(())
+            }
+            Write::DeletePod { pod, grace } => world.api.end_pod(&path_of(pod), Some(&pod.uid), *grace, now),
+            Write::Cloud(call) => {
+                self.ask(call, &mut carriage.answers, world, now);
+                Ok(())
+            }
+            Write::Event(event) => {
+                if event.kind == EventType::Warning {
+                    let subject = &event.about;
+                    let name = match &subject.namespace {
+                        Some(namespace) => format!("{namespace}/{}", subject.name),
+                        None => subject.name.clone(),
+                    };
+                    world.trace.add(
+                        now,
+                        Traced::Warned {
+                            about: format!("{} {name}", subject.kind),
+                            reason: event.reason.to_owned(),
+                            message: event.message.clone(),
+                        },
+                    );
+                }
+                Ok(())
+            }
+        };
+        match result {
+            Ok(()) | Err(Refused::NotFound) => Flow::On,
+            // A concurrent change was faster: the object is reconciled again.
+            Err(Refused::Conflict) => Flow::Drop,
+            Err(refused @ (Refused::Invalid(_) | Refused::AlreadyExists)) => {
+                world.trace.add(now, Traced::Broken { what: format!("the API server refuses a write: {refused:?}") });
+                Flow::Drop
+            }
+        }
+    }
+
+    fn change<T: crate::api::Kept>(
+        &self,
+        carriage: &mut Carriage,
+        world: &mut World,
+        kind: &Kind,
+        name: &str,
+        change: impl FnOnce(&mut T),
+    ) -> Result<(), Refused> {
+        let version = carriage.version(kind, name);
+        let written = world.api.update(kind, &Path::bare(name), version.as_deref(), change)?;
+        carriage.hold(kind.clone(), name, Some(&written));
+        Ok(())
+    }
+
+    fn change_class(
+        &self,
+        carriage: &mut Carriage,
+        world: &mut World,
+        change: impl FnOnce(&mut DynamicObject),
+    ) -> Result<(), Refused> {
+        let Some((kind, name)) = carriage.class.clone() else { return Err(Refused::NotFound) };
+        self.change(carriage, world, &Kind::Other(kind), &name, change)
+    }
+
+    fn ask(&mut self, call: &Call, answers: &mut Answers, world: &mut World, now: Timestamp) {
+        match call {
+            Call::Launch(request) => {
+                let answer = world.launch(request);
+                self.refusals.heed(&answer, now);
+                answers.launch = Some(answer);
+            }
+            Call::Get(id) => answers.instance = Some(world.cloud.get(id, now)),
+            Call::Find(uid) => {
+                let is_its = |one: &Instance| one.token.as_ref().is_some_and(|token| token.claim_uid == *uid);
+                answers.instance = Some(world.cloud.list(now).and_then(|all| {
+                    all.into_iter().find(is_its).ok_or_else(|| CloudError::NotFound { what: uid.clone() })
+                }));
+            }
+            Call::Console(id) => answers.console = Some(world.cloud.console(id, now)),
+            Call::Tag { provider_id, tags } => answers.tag = Some(world.cloud.tag(provider_id, tags, now)),
+            Call::Terminate(id) => {
+                let answer = world.cloud.terminate(id, now);
+                world.ending(id);
+                answers.terminate = Some(answer);
+            }
+        }
+    }
+}
+
+fn path_of(pod: &Subject) -> Path {
+    Path::new(pod.namespace.clone().unwrap_or_default(), pod.name.clone())
+}
+
+fn nominate(world: &mut World, pod: &Subject, node: Option<&String>) -> Result<(), Refused> {
+    let path = path_of(pod);
+    let there = world.api.pods.get(&path).ok_or(Refused::NotFound)?;
+    if there.metadata.uid.as_deref() != Some(pod.uid.as_str()) || crate::api::node_of(there).is_some() {
+        return Ok(());
+    }
+    let written = world.api.update(&Kind::Pod, &path, None, |pod: &mut Pod| {
+        pod.status.get_or_insert_default().nominated_node_name = node.cloned();
+    });
+    written.map(drop)
+}
+
+fn initialized(world: &World, claim: &str) -> bool {
+    let claim = world.api.claims.get(&Path::bare(claim));
+    claim.is_some_and(|claim| muster_stages::lifecycle::is_true(claim, muster_api::conditions::nodeclaim::INITIALIZED))
+}
+
+fn is_registered(world: &World, claim: &str) -> bool {
+    let claim = world.api.claims.get(&Path::bare(claim));
+    claim.is_some_and(|claim| muster_stages::lifecycle::is_true(claim, muster_api::conditions::nodeclaim::REGISTERED))
+}
+
+fn tell_initialized(world: &mut World, name: &str, now: Timestamp) {
+    let Some(claim) = world.api.claims.get(&Path::bare(name)) else { return };
+    let made_at = claim.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+    let node = claim.status.as_ref().and_then(|status| status.node_name.clone()).unwrap_or_default();
+    let seconds = now.duration_since(made_at).as_secs();
+    world.trace.add(now, Traced::Initialized { claim: name.to_owned(), node, seconds });
+}
+
+/// Sets a condition in the status of an object of any kind.
+fn set_condition(object: &mut Value, condition: &Condition) {
+    let Some(object) = object.as_object_mut() else { return };
+    let status = object.entry("status").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    let Some(status) = status.as_object_mut() else { return };
+    let conditions = status.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+    if let (Some(all), Ok(written)) = (conditions.as_array_mut(), serde_json::to_value(condition)) {
+        all.retain(|one| one.get("type").and_then(Value::as_str) != Some(condition.type_.as_str()));
+        all.push(written);
+    }
+}

@@ -1,0 +1,178 @@
+//! Next step of a command in progress, computed from the observed state.
+
+use jiff::Timestamp;
+use muster_api::conditions::nodeclaim;
+use muster_api::{annotations, events};
+use muster_cloud::after;
+use muster_scheduling::disrupt::Cause;
+
+use super::Mark;
+use super::objection::objection;
+use super::observed_command::{Candidate, ObservedCommand, is_leaving, name};
+use super::patience::{self, Otherwise};
+use super::rollback::{rollback, unmark};
+use super::start::{keep_away, told};
+use crate::lifecycle::condition;
+use crate::step::{MetaChange, Step, Write};
+
+/// Time for which the drain of an unhealthy node honours budgets and annotations. Karpenter allows none.
+const REPAIR_DRAIN: std::time::Duration = std::time::Duration::from_secs(5 * 60);
+
+/// Progress of the replacements.
+enum Progress {
+    /// All of them are initialized.
+    Ready,
+    /// Not all of them are initialized yet; checked again at this time.
+    Coming(Timestamp),
+    /// One of them has failed, for this reason.
+    Failed(String),
+    /// One of them was not initialized in time.
+    Late(String),
+}
+
+/// Decides the next step of one command. Its claims are deleted once all replacements are initialized, unless there is
+/// an objection; a command that cannot get there is rolled back.
+#[must_use]
+pub fn progress(observed: &ObservedCommand<'_>, now: Timestamp) -> Step {
+    let mut staying: Vec<(&Candidate<'_>, Mark)> = Vec::new();
+    let mut writes = Vec::new();
+    for candidate in observed.candidates.iter().filter(|candidate| !candidate.is_leaving()) {
+        match candidate.mark() {
+            Some(mark) => staying.push((candidate, mark)),
+            // The mark is unreadable, so its purpose is unknown: the node stays.
+            None => writes.extend(unmark(candidate)),
+        }
+    }
+    if !writes.is_empty() {
+        return Step::act(writes);
+    }
+    let Some((_, mark)) = staying.first().cloned() else { return Step::rest() };
+    let all: Vec<&Candidate<'_>> = staying.iter().map(|(candidate, _)| *candidate).collect();
+
+    if let Some(step) = dropped_out(observed, &staying, now) {
+        return step;
+    }
+    let progress = outcome(observed, &mark, now);
+    let otherwise = match &progress {
+        Progress::Ready => Otherwise::Go,
+        Progress::Failed(_) => patience::at_failure(mark.cause),
+        Progress::Late(_) => patience::at_deadline(mark.cause),
+        Progress::Coming(_) => Otherwise::TakeBack,
+    };
+    match (progress, otherwise) {
+        (Progress::Failed(why) | Progress::Late(why), Otherwise::TakeBack) => rollback(observed, &all, &why),
+        (Progress::Coming(again), _) => {
+            let unkept: Vec<Write> = all.iter().flat_map(|one| keep_away(one, mark.cause, now)).collect();
+            let hurried: Vec<&Candidate<'_>> = all.iter().copied().filter(|one| is_due(one, now)).collect();
+            if !unkept.is_empty() {
+                return Step::act(unkept);
+            }
+            if !hurried.is_empty() {
+                return remove(&hurried, Cause::Interrupted, now);
+            }
+            let notices = all.iter().filter_map(|one| one.interrupted_since());
+            let due = notices.map(|since| after(since, patience::INTERRUPTED)).min();
+            Step::until(again).or_sooner(due)
+        }
+        (_, Otherwise::Go | Otherwise::TakeBack) => {
+            let unkept: Vec<Write> = all.iter().flat_map(|one| keep_away(one, mark.cause, now)).collect();
+            if unkept.is_empty() { remove(&all, mark.cause, now) } else { Step::act(unkept) }
+        }
+    }
+}
+
+/// Releases candidates with an objection and continues with the rest; if the rest does not pay for the replacements any
+/// more, rolls back the whole command.
+fn dropped_out(observed: &ObservedCommand<'_>, staying: &[(&Candidate<'_>, Mark)], now: Timestamp) -> Option<Step> {
+    let objections: Vec<Option<String>> = staying
+        .iter()
+        .map(|(candidate, mark)| objection(candidate, mark.cause, mark.pods, observed.pause, now))
+        .collect();
+    let first = objections.iter().flatten().next()?;
+    let (_, mark) = staying.first()?;
+    let others = objections.iter().filter(|objection| objection.is_none()).count();
+    // Marked claims that are not among the candidates any more have been deleted.
+    let gone = mark.candidates.saturating_sub(staying.len());
+    let left: f64 = staying
+        .iter()
+        .zip(&objections)
+        .filter(|(_, objection)| objection.is_none())
+        .map(|((_, mark), _)| mark.price)
+        .sum();
+    let pays = mark.cause != Cause::Underutilized || gone > 0 || left > mark.cost;
+    if mark.replacements.is_empty() || others == 0 || !pays {
+        let all: Vec<&Candidate<'_>> = staying.iter().map(|(candidate, _)| *candidate).collect();
+        return Some(rollback(observed, &all, first));
+    }
+    let mut writes = Vec::new();
+    for ((candidate, _), objection) in staying.iter().zip(&objections) {
+        if let Some(why) = objection {
+            writes.push(told(candidate, events::DISRUPTION_TAKEN_BACK, &format!("the node is kept: {why}")));
+            writes.extend(unmark(candidate));
+        }
+    }
+    Some(Step::act(writes))
+}
+
+fn outcome(observed: &ObservedCommand<'_>, mark: &Mark, now: Timestamp) -> Progress {
+    let settled = after(mark.since, observed.timing.settled);
+    let there = |wanted: &&String| observed.replacements.iter().find(|one| name(one.claim) == wanted.as_str());
+    for wanted in &mark.replacements {
+        if let Some(one) = there(&wanted).filter(|one| is_leaving(one.claim)) {
+            let launched = condition(one.claim, nodeclaim::LAUNCHED).filter(|one| !one.message.is_empty());
+            let why = launched.map_or_else(String::new, |one| format!(" ({})", one.message));
+            return Progress::Failed(format!("replacement `{wanted}` failed{why}"));
+        }
+    }
+    if let Some(absent) = mark.replacements.iter().find(|wanted| there(wanted).is_none()) {
+        if now < settled {
+            return Progress::Coming(settled);
+        }
+        return Progress::Failed(format!("replacement `{absent}` does not exist"));
+    }
+    let deadline = patience::deadline(mark.cause, mark.since, &observed.replacements);
+    match observed.replacements.iter().find(|one| !one.is_initialized()) {
+        None => Progress::Ready,
+        Some(_) if now < deadline => Progress::Coming(deadline),
+        Some(one) => Progress::Late(format!("replacement `{}` is not initialized in time", name(one.claim))),
+    }
+}
+
+/// Returns true if the interruption of the candidate's node is so close that it cannot wait for the others.
+fn is_due(candidate: &Candidate<'_>, now: Timestamp) -> bool {
+    candidate.interrupted_since().is_some_and(|since| now >= after(since, patience::INTERRUPTED))
+}
+
+/// Deletes the claims: [`crate::lifecycle`] drains their nodes and terminates the instances.
+fn remove(going: &[&Candidate<'_>], cause: Cause, now: Timestamp) -> Step {
+    let mut writes = Vec::new();
+    for candidate in going {
+        if cause == Cause::Unhealthy {
+            writes.extend(bounded(candidate, now));
+        }
+        writes.push(told(candidate, events::DISRUPTION_TERMINATING, cause.name()));
+        writes.push(Write::DeleteClaim { name: candidate.name(), uid: candidate.uid(), cause: metric(cause) });
+    }
+    Step::act(writes)
+}
+
+/// Limits the drain of an unhealthy node, whose pods may never terminate gracefully.
+fn bounded(candidate: &Candidate<'_>, now: Timestamp) -> Option<Write> {
+    let key = annotations::NODECLAIM_TERMINATION_TIMESTAMP;
+    let grace = candidate.claim.spec.termination_grace_period.map_or(REPAIR_DRAIN, |grace| grace.0.min(REPAIR_DRAIN));
+    let has = candidate.claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key));
+    let change = MetaChange::default().annotation(key, after(now, grace).to_string());
+    (!has).then(|| Write::ClaimMeta { name: candidate.name(), change })
+}
+
+/// Returns the name of the cause in Karpenter's metrics.
+const fn metric(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Empty => "empty",
+        Cause::Underutilized => "underutilized",
+        Cause::Drifted => "drifted",
+        Cause::Expired => "expired",
+        Cause::Unhealthy => "unhealthy",
+        Cause::Interrupted => "interrupted",
+    }
+}

@@ -1,0 +1,88 @@
+//! Lifecycle of a NodeClaim, as pure decisions: from its creation to the removal of its last trace.
+//!
+//! ```text
+//!                ┌───────── Seen: claim, pool, class, nodes, pods, answers of the cloud ◄──────────────────┐
+//!                ▼                                                                                         │
+//!   wanted:   expire ─► verdict ─► vanish ─► launch ─► register ─► initialize ─► tag ─► liveness ─► silence │
+//!   deleted:  terminate: Node: taint ─► drain ─► volumes ─► instance ─► finalizer;  claim: finalizer       │
+//!                │                                                                                         │
+//!                ▼                                                                                         │
+//!              Step: writes, in order; next reconciliation ─► edge: one write after the other ─► API server, cloud
+//!
+//!   breaker::judge: a NodeClass       garbage::collect: orphans                pause, caps: limits on launches
+//!   interruption::heed: an interruption notice of the cloud                    pod_events::touch: pods came or left
+//!   standing::tell: conditions for disruption
+//! ```
+//!
+//! Every stage is a total function of the observed state and the time. No state is kept between two reconciliations
+//! except in the written objects, and every stage is level-triggered: the same state gives the same step, and the state
+//! after a step gives the next step. If the controller stops between two writes, the next leader continues.
+//!
+//! [`Step`] lists the rules for an edge.
+
+pub mod breaker;
+pub mod caps;
+pub(crate) mod conditions;
+pub mod disruption_status;
+mod expire;
+pub mod garbage;
+mod initialize;
+pub mod interruption;
+mod launch;
+mod liveness;
+pub mod pause;
+pub mod pod_events;
+mod register;
+mod seen;
+pub mod silence;
+mod tag;
+mod terminate;
+mod vanish;
+mod verdict;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use jiff::Timestamp;
+
+pub use self::conditions::{Status, at as judged, set as set_condition, whole_seconds};
+pub use self::conditions::{condition, is_true};
+pub use self::liveness::{INITIALIZATION_TIMEOUT, LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT};
+pub use self::register::has_label;
+pub use self::seen::{Answers, Attachment, Class, DisruptionBlocker, Eviction, Listing, Readiness, Resident, Seen};
+pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subject, Write};
+
+/// A stage: returns the next writes and the time of the next reconciliation.
+type Stage = fn(&Seen<'_>, Timestamp) -> Step;
+
+/// Stages of a claim that is not being deleted, in order.
+const WANTED: [Stage; 9] = [
+    expire::expire,
+    verdict::verdict,
+    vanish::vanish,
+    launch::launch,
+    register::register,
+    initialize::initialize,
+    tag::tag,
+    liveness::liveness,
+    silence::silence,
+];
+
+/// Decides the next step of one NodeClaim: the writes of the first stage that has any, or else the earliest
+/// reconciliation that a stage requests.
+#[must_use]
+pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Step {
+    let ending = terminate::terminate(seen, now);
+    if terminate::is_ending(seen) {
+        return ending;
+    }
+    let mut rest = Step::rest();
+    for stage in WANTED {
+        let step = stage(seen, now);
+        if !step.writes.is_empty() {
+            return step;
+        }
+        rest = rest.or_sooner(step.again);
+    }
+    rest
+}

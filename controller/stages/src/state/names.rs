@@ -1,0 +1,90 @@
+//! Deduplication of texts and templates that many objects share.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use muster_manifest::{Condition, Meta, Owner, PodTemplate};
+use muster_scheduling::model::Labels;
+use rustc_hash::FxHashSet;
+
+/// Shared texts and templates.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    texts: Shared<Arc<str>>,
+    templates: Shared<Arc<PodTemplate>>,
+}
+
+/// Deduplicated values. Unused ones are removed when the set has doubled in size.
+#[derive(Debug)]
+struct Shared<T> {
+    all: FxHashSet<T>,
+    sweep_at: usize,
+}
+
+/// Minimum size for such a cleanup.
+const FEW: usize = 1024;
+
+impl Names {
+    pub(super) fn text(&mut self, text: &Arc<str>) -> Arc<str> {
+        self.texts.share(text, Arc::clone, |text| Arc::strong_count(text) > 1)
+    }
+
+    pub(super) fn optional(&mut self, text: &mut Option<Arc<str>>) {
+        if let Some(text) = text {
+            *text = self.text(text);
+        }
+    }
+
+    pub(super) fn owner(&mut self, owner: &mut Option<Owner>) {
+        if let Some(Owner { kind, name }) = owner {
+            *kind = self.text(kind);
+            *name = self.text(name);
+        }
+    }
+
+    fn labels(&mut self, labels: &mut Labels) {
+        *labels = labels.iter().map(|(key, value)| (self.text(key), self.text(value))).collect();
+    }
+
+    pub(super) fn meta(&mut self, meta: &mut Meta) {
+        self.labels(&mut meta.labels);
+        self.labels(&mut meta.annotations);
+    }
+
+    pub(super) fn conditions(&mut self, conditions: &mut [Condition]) {
+        for Condition { kind, status, reason, message, since } in conditions {
+            [kind, status, reason, message].into_iter().for_each(|text| *text = self.text(text));
+            self.optional(since);
+        }
+    }
+
+    pub(super) fn template(&mut self, template: PodTemplate) -> Arc<PodTemplate> {
+        self.templates.share(&Arc::new(template), Arc::clone, |template| Arc::strong_count(template) > 1)
+    }
+
+    /// Returns the numbers of texts and templates.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> (usize, usize) {
+        (self.texts.all.len(), self.templates.all.len())
+    }
+}
+
+impl<T: Eq + Hash> Shared<T> {
+    fn share(&mut self, value: &T, clone: impl Fn(&T) -> T, is_used: impl Fn(&T) -> bool) -> T {
+        if let Some(shared) = self.all.get(value) {
+            return clone(shared);
+        }
+        if self.all.len() >= self.sweep_at {
+            self.all.retain(is_used);
+            self.sweep_at = (2 * self.all.len()).max(FEW);
+        }
+        self.all.insert(clone(value));
+        clone(value)
+    }
+}
+
+impl<T> Default for Shared<T> {
+    fn default() -> Self {
+        Self { all: FxHashSet::default(), sweep_at: FEW }
+    }
+}

@@ -1,0 +1,169 @@
+//! Objects that make no sense.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::{Cluster, Kind};
+use super::objects::{Deed, deed, object};
+
+fn notes(cluster: &Cluster) -> Vec<String> {
+    cluster.notes().map(|(_, _, note)| note.to_owned()).collect()
+}
+
+fn pod(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "n", "uid": name, "annotations": {"karpenter.sh/do-not-disrupt": "true"}},
+        "spec": {"nodeName": "x0", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Running"},
+    })
+}
+
+#[test]
+fn one_odd_pod_is_a_note_and_still_has_to_leave_its_node() {
+    let mut cluster = Cluster::default();
+    // A Node and a claim with the same provider ID.
+    cluster.apply(Kind::Node, r#"{"metadata":{"name":"x0"},"spec":{"providerID":"id"}}"#);
+    let mut claim = object(Kind::NodeClaim, 0, 0);
+    claim["status"]["providerID"] = "id".into();
+    cluster.apply(Kind::NodeClaim, &claim.to_string());
+    let mut odd = pod("odd");
+    odd["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "one".into();
+    cluster.apply(Kind::Pod, &odd.to_string());
+    cluster.apply(Kind::Pod, &pod("fine").to_string());
+    insta::assert_snapshot!(notes(&cluster).join("\n"), @"Pod `n/odd`: field `spec.containers[0].resources.requests.cpu` `one` is not a quantity; write a number with an optional suffix, such as `500m`, `2`, `1.5Gi` or `10M`");
+    let planned: Vec<_> = cluster.manifests().pods.into_iter().map(|pod| pod.path.to_string()).collect();
+    assert_eq!(planned, ["n/fine"]);
+    let around = cluster.around("x0").unwrap();
+    assert_eq!(around.residents().iter().map(|one| one.pod.name.as_str()).collect::<Vec<_>>(), ["fine", "odd"]);
+    assert_eq!(around.residents()[0].hold, around.residents()[1].hold);
+
+    // Corrected, or gone, it leaves no trace.
+    assert!(!cluster.apply(Kind::Pod, &pod("odd").to_string()).is_empty());
+    assert_eq!(notes(&cluster), Vec::<String>::new());
+    cluster.apply(Kind::Pod, &odd.to_string());
+    cluster.remove(Kind::Pod, "n/odd");
+    assert_eq!(notes(&cluster), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_no_object_is_a_note() {
+    let mut cluster = Cluster::default();
+    for text in ["", "{", "[]", "3", r#"{"metadata":{}}"#, r#"{"metadata":{"name":""}}"#] {
+        for kind in Kind::ALL {
+            assert!(!cluster.apply(kind, text).is_empty(), "{kind:?} {text}");
+        }
+    }
+    assert_eq!(cluster.notes().count(), Kind::ALL.len());
+    assert!(Kind::ALL.into_iter().all(|kind| cluster.has_unreadable(kind)));
+}
+
+#[test]
+fn a_claim_that_can_no_longer_be_read_is_not_taken_for_gone() {
+    let mut cluster = Cluster::default();
+    let mut claim = object(Kind::NodeClaim, 0, 0);
+    cluster.apply(Kind::NodeClaim, &claim.to_string());
+    claim["spec"]["requirements"] = "none".into();
+    cluster.apply(Kind::NodeClaim, &claim.to_string());
+    assert_eq!((cluster.claims().len(), cluster.notes().count()), (1, 1));
+    assert!(!cluster.has_unreadable(Kind::NodeClaim), "it is known by what it said before");
+    cluster.remove(Kind::NodeClaim, "x0");
+    assert_eq!((cluster.claims().len(), cluster.notes().count()), (0, 0));
+    cluster.apply(Kind::NodeClaim, &claim.to_string());
+    assert!(cluster.has_unreadable(Kind::NodeClaim));
+}
+
+#[test]
+fn a_pool_that_its_crd_refuses_is_kept_from_the_engine() {
+    let mut cluster = Cluster::default();
+    let mut pool = object(Kind::NodePool, 0, 0);
+    pool["spec"]["weight"] = 1000.into();
+    cluster.apply(Kind::NodePool, &pool.to_string());
+    assert_eq!((cluster.pools().len(), cluster.manifests().node_pools.len()), (1, 0));
+    insta::assert_snapshot!(notes(&cluster).join("\n"), @"NodePool `x0`: field `spec.weight` is 1000, but must be at most 100; write a number from 1 to 100");
+}
+
+#[test]
+fn what_no_longer_occurs_is_not_kept() {
+    let mut cluster = Cluster::default();
+    for round in 0..10_000 {
+        let mut one = pod("x");
+        one["spec"]["nodeName"] = format!("node-{round}").into();
+        one["metadata"]["labels"] = json!({"round": round.to_string()});
+        cluster.apply(Kind::Pod, &one.to_string());
+    }
+    let (texts, templates) = cluster.names.len();
+    assert!(texts <= 2048 && templates <= 2048, "{texts} {templates}");
+}
+
+/// Replaces the value at position `at` of the tree, in order of a walk.
+fn replace(value: &mut Value, at: &mut usize, with: &Value) {
+    if *at == 0 {
+        *value = with.clone();
+    }
+    *at = at.wrapping_sub(1);
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, at, with)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, at, with)),
+        _ => {}
+    }
+}
+
+fn odd_value() -> impl Strategy<Value = Value> {
+    let values = [
+        json!(null),
+        json!(-1),
+        json!(1e300),
+        json!(""),
+        json!("x"),
+        json!([]),
+        json!([{}]),
+        json!({}),
+        json!({"a": {"b": 3}}),
+    ];
+    (0..values.len()).prop_map(move |number| values[number].clone())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_stands_in_a_field_what_is_removed_leaves_no_trace(
+        changes in prop::collection::vec((deed(), 0..40_usize, odd_value()), 1..20)
+    ) {
+        let mut cluster = Cluster::default();
+        for (Deed { kind, name, look }, mut at, value) in changes {
+            let mut odd = object(kind, name, look.unwrap_or_default());
+            replace(&mut odd, &mut at, &value);
+            cluster.apply(kind, &odd.to_string());
+        }
+        let _ = cluster.manifests();
+        let claims: Vec<String> = cluster.paths(Kind::NodeClaim).iter().map(ToString::to_string).collect();
+        prop_assert!(claims.iter().all(|claim| cluster.around(claim).is_some()));
+        for kind in Kind::ALL {
+            cluster.retain(kind, &BTreeSet::new());
+        }
+        prop_assert_eq!(cluster.notes().count(), 0);
+        prop_assert_eq!(cluster.manifests(), muster_manifest::Manifests::default());
+        prop_assert_eq!(cluster.pods_by_node.len() + cluster.claims_by_class.len() + cluster.nodes_by_provider.len(), 0);
+    }
+}
+
+#[test]
+fn what_a_pool_counts_is_no_news_of_its_claims() {
+    let mut cluster = Cluster::default();
+    let pool = |nodes: u32, condition: &str| {
+        let mut pool = object(Kind::NodePool, 0, 0);
+        pool["status"] = json!({"nodes": nodes, "resources": {"nodes": nodes.to_string()}, "conditions": [{
+            "type": "Ready", "status": condition, "reason": "Ready", "message": "", "lastTransitionTime": "2026-11-22T20:00:00Z"}]});
+        pool.to_string()
+    };
+    let mut claim = object(Kind::NodeClaim, 0, 0);
+    claim["metadata"]["labels"]["karpenter.sh/nodepool"] = "x0".into();
+    cluster.apply(Kind::NodeClaim, &claim.to_string());
+    assert_eq!(cluster.apply(Kind::NodePool, &pool(1, "True")).claims.len(), 1);
+    let counted = cluster.apply(Kind::NodePool, &pool(2, "True"));
+    assert_eq!((counted.pools.len(), counted.claims.len()), (1, 0));
+    assert_eq!(cluster.apply(Kind::NodePool, &pool(2, "False")).claims.len(), 1, "one that launches nothing is");
+}
