@@ -18,6 +18,7 @@
 mod families;
 mod likeness;
 mod parsed;
+mod printable;
 mod rules;
 mod tree;
 mod validate;
@@ -39,5 +40,6 @@ pub mod words;
 
 pub use self::family::Family;
 pub use self::input::BootstrapInput;
+pub use self::printable::is_printable;
 pub use self::report::Report;
 pub use self::validate::{validate, validate_node_class};

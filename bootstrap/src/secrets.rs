@@ -8,6 +8,7 @@ mod values;
 
 pub use self::values::Values;
 use crate::kubelet::{gates, schema};
+use crate::printable::is_printable;
 
 /// Replacement of a secret in output.
 const HIDDEN: &str = "[hidden]";
@@ -66,7 +67,7 @@ pub(crate) fn clean_quote(text: &str) -> String {
 
 fn cleaned(text: &str, has_prose: bool) -> String {
     // Text beyond this length is never shown; a secret that is cut here is still hidden.
-    let flat: String = text.chars().take(LONGEST * 8).map(|char| if char.is_control() { ' ' } else { char }).collect();
+    let flat: String = text.chars().take(LONGEST * 8).map(|char| if is_printable(char) { char } else { ' ' }).collect();
     let mut out = String::new();
     let mut rest = flat.as_str();
     let mut is_user = false;

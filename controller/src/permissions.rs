@@ -37,6 +37,25 @@ pub enum For {
     Kwok,
     /// Serving agents, and operators along with them.
     Agents,
+    /// Telling pods which coming node is meant for them.
+    Nominations,
+    /// Following kube-scheduler's configured default topology spread.
+    DefaultSpread,
+}
+
+/// Configuration of a controller that decides which permissions it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uses {
+    /// Cloud: [`For::Aws`] or [`For::Kwok`].
+    pub cloud: For,
+    /// True if replicas elect a leader.
+    pub elects: bool,
+    /// True if agents are served.
+    pub serves_agents: bool,
+    /// True if nominations are written to pods.
+    pub nominates: bool,
+    /// True if Services are read for the default topology spread.
+    pub reads_services: bool,
 }
 
 /// Objects that a permission covers, by name.
@@ -147,7 +166,8 @@ const OTHERS: [Permission; 17] = [
     of(COORDINATION, "leases", "patch").at(Place::LeaseNamespace, Named::One(LEASE)),
     // Its cluster IP is passed to the kubelets of new nodes.
     of("", "services", "get").at(Place::KubeSystem, Named::One("kube-dns")),
-    // The keys of the agent service. RBAC cannot restrict `create` by name.
+    // The keys of the agent service. RBAC cannot restrict `create` by name; an admission policy of the chart does, for
+    // the names of `created`.
     of("", "secrets", "create").on(For::Agents).at(Place::LeaseNamespace, Named::Any),
     of("", "secrets", "get").on(For::Agents).at(Place::LeaseNamespace, Named::One(SECRET)),
     of("", "secrets", "update").on(For::Agents).at(Place::LeaseNamespace, Named::One(SECRET)),
@@ -184,7 +204,7 @@ fn needed(write: &Kind) -> &'static [Permission] {
         }
         Kind::PoolMeta => const { &[of(KARPENTER, "nodepools", "patch")] },
         Kind::PoolStatus => const { &[of(KARPENTER, "nodepools/status", "patch")] },
-        Kind::Nominate => const { &[of("", "pods/status", "patch")] },
+        Kind::Nominate => const { &[of("", "pods/status", "patch").on(For::Nominations)] },
         Kind::Evict => const { &[of("", "pods/eviction", "create")] },
         Kind::DeletePod => const { &[of("", "pods", "delete")] },
         Kind::Cloud => &[],
@@ -264,26 +284,37 @@ pub fn of_write(write: &Write) -> &'static [Permission] {
 /// Returns all permissions, sorted and without duplicates.
 #[must_use]
 pub fn all() -> Vec<Permission> {
-    let read = RESOURCES.iter().chain([&SERVICES, &RESOURCE_SLICES]);
-    let read = read.flat_map(|one| ["list", "watch"].map(|verb| of(one.group().0, one.plural, verb)));
+    let read = RESOURCES.iter().chain([&RESOURCE_SLICES]).map(|one| (one, For::Any));
+    let read = read.chain([(&SERVICES, For::DefaultSpread)]);
+    let read = read.flat_map(|(one, by)| ["list", "watch"].map(|verb| of(one.group().0, one.plural, verb).on(by)));
     let written = Kind::ALL.iter().flat_map(needed).copied();
     // A Node, claim or class is read again before it is written to, or to check that it exists.
-    let looked_at = [of("", "nodes", "get"), of(KARPENTER, "nodeclaims", "get"), of(KWOK, "kwoknodeclasses", "get")];
+    let looked_at =
+        [of("", "nodes", "get"), of(KARPENTER, "nodeclaims", "get"), of(KWOK, "kwoknodeclasses", "get").on(For::Kwok)];
     let all: BTreeSet<Permission> = read.chain(written).chain(looked_at).chain(OTHERS).collect();
     all.into_iter().collect()
 }
 
-/// Returns the permissions that a controller of a cloud needs, with or without leader election and agents.
+/// Returns the permissions that a controller of this configuration needs.
 #[must_use]
-pub fn needed_by(cloud: For, is_elected: bool, serves_agents: bool) -> Vec<Permission> {
+pub fn needed_by(uses: Uses) -> Vec<Permission> {
     let is_needed = |one: &Permission| match (one.by, one.place) {
-        (For::Agents, _) => serves_agents,
-        (_, Place::LeaseNamespace) => is_elected,
+        (For::Agents, _) => uses.serves_agents,
+        (For::Nominations, _) => uses.nominates,
+        (For::DefaultSpread, _) => uses.reads_services,
+        (_, Place::LeaseNamespace) => uses.elects,
         // Only kubelets need the address of the DNS service, and KWOK nodes have none.
-        (_, Place::KubeSystem) => cloud == For::Aws,
-        (by, Place::Cluster) => by == For::Any || by == cloud,
+        (_, Place::KubeSystem) => uses.cloud == For::Aws,
+        (by, Place::Cluster) => by == For::Any || by == uses.cloud,
     };
     all().into_iter().filter(is_needed).collect()
+}
+
+/// Returns the names of the Secrets and of the ConfigMaps that the controller creates.
+#[must_use]
+pub fn created() -> (Vec<String>, Vec<String>) {
+    let names = |named: Named| named.names().unwrap_or_default();
+    (names(Named::One(SECRET)), names(Named::Slots))
 }
 
 /// Returns the rules of a role for a scope and a feature.

@@ -78,6 +78,10 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<(), String> {
     let Settings { run_folder, log_folder, state_folder, metadata_endpoint, report_only } = settings;
+    #[cfg(windows)]
+    for folder in [&run_folder, &log_folder, &state_folder] {
+        windows::make(folder)?;
+    }
     fs::create_dir_all(&run_folder).map_err(fault("the agent's folder cannot be made"))?;
     let incoming = endpoint::bind(&run_folder).map_err(fault("the agent's socket cannot be made"))?;
     let (mut boot_state, hold) = resumed(&run_folder, report_only);

@@ -1,6 +1,7 @@
 //! EC2NodeClass: the settings of nodes that are specific to EC2.
 
 mod devices;
+mod ignored;
 mod kubelet;
 mod network;
 mod selectors;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::devices::{BlockDevice, BlockDeviceMapping, InstanceStorePolicy, VolumeType};
+pub use self::ignored::IgnoredTerm;
 pub use self::kubelet::KubeletSettings;
 pub use self::network::{
     ConnectionTracking, CpuOptions, InterfaceType, MetadataOptions, NetworkInterface, Toggle, TokenState,

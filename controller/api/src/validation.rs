@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use self::path::Path;
 use self::recognize::Recognized;
+use crate::nodeclass::IgnoredTerm;
 
 /// Result of checking a manifest.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +34,8 @@ pub struct Checked {
     pub errors: Vec<FieldError>,
     /// Fields that would be pruned.
     pub warnings: Vec<UnknownField>,
+    /// Selector terms that select nothing and are ignored by the controller.
+    pub ignored: Vec<IgnoredTerm>,
     /// Object as it would be stored: without unknown fields and with defaults. For a foreign kind, the manifest itself.
     pub defaulted: Value,
 }
@@ -135,17 +138,18 @@ pub fn check(manifest: &Value) -> Checked {
             fields.insert("metadata".to_owned(), metadata);
         }
     }
+    let mut ignored = Vec::new();
     if errors.is_empty() {
-        runtime::check(kind, &object, &mut errors);
+        runtime::check(kind, &object, &mut errors, &mut ignored);
     }
-    Checked { kind: Some(kind), errors, warnings, defaulted: object }
+    Checked { kind: Some(kind), errors, warnings, ignored, defaulted: object }
 }
 
 // === impl Checked ===
 
 impl Checked {
     fn untouched(manifest: &Value, errors: Vec<FieldError>) -> Self {
-        Self { kind: None, errors, warnings: Vec::new(), defaulted: manifest.clone() }
+        Self { kind: None, errors, warnings: Vec::new(), ignored: Vec::new(), defaulted: manifest.clone() }
     }
 
     /// Returns true if `errors` is empty. Unknown fields are only warnings.

@@ -101,6 +101,8 @@ pub struct NodeClass {
     pub settings: ClassSettings,
     /// `status.conditions`.
     pub conditions: Vec<Condition>,
+    /// Reason why it never becomes ready, if it has an error that its CRD does not detect.
+    pub never_ready: Option<String>,
     /// Whole object with the CRD's defaults, the source of the typed form.
     pub object: serde_json::Value,
 }
@@ -220,6 +222,7 @@ pub(crate) fn node_class(field: &Field<'_>, kind: &'static str, object: serde_js
         name: meta(field, false)?.name,
         settings: if kind == "EC2NodeClass" { class_settings(field, &object)? } else { ClassSettings::default() },
         conditions: field.read_or_default("status", |status| conditions(&status))?,
+        never_ready: None,
         object,
     })
 }

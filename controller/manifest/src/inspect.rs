@@ -14,6 +14,8 @@ use super::version::{self, KnownKind};
 pub struct Inspected {
     /// Decoded object.
     pub object: Object,
+    /// Warnings about selector terms that are ignored, each with the path of the empty field.
+    pub(crate) ignored: Vec<(String, String)>,
     /// Unknown fields.
     pub unknown: Vec<UnknownField>,
     /// Reason why it would be stored but never become ready.
@@ -57,7 +59,7 @@ pub(super) fn decoded(known: &KnownKind, tree: &Tree<'_>) -> Result<Inspected, (
     if !known.ours {
         let unknown = Unknown::default();
         let object = object::decode(known.kind, &Field::root(tree, &unknown)).map_err(alone)?;
-        return Ok(Inspected { object, unknown: unknown.into_fields(), never_ready: None });
+        return Ok(Inspected { object, ignored: Vec::new(), unknown: unknown.into_fields(), never_ready: None });
     }
     let judgement = judge(&tree.to_json());
     let mut refusals = judgement.refusals.into_iter();
@@ -71,5 +73,5 @@ pub(super) fn decoded(known: &KnownKind, tree: &Tree<'_>) -> Result<Inspected, (
     let object =
         object::decode_ours(known.kind, &Field::root(&completed, &root), &judgement.completed, never_ready.clone())
             .map_err(alone)?;
-    Ok(Inspected { object, unknown: judgement.unknown, never_ready })
+    Ok(Inspected { object, ignored: judgement.ignored, unknown: judgement.unknown, never_ready })
 }

@@ -13,6 +13,8 @@ pub struct Judgement {
     pub refusals: Vec<Fault>,
     /// Reason why the object would be stored but never become ready.
     pub never_ready: Option<String>,
+    /// Warnings about selector terms that are ignored, each with the path of the empty field.
+    pub ignored: Vec<(String, String)>,
     /// Unknown fields.
     pub(crate) unknown: Vec<UnknownField>,
     /// Object with its defaults.
@@ -31,6 +33,7 @@ pub fn judge(object: &Value) -> Judgement {
     Judgement {
         refusals: refusals.into_iter().map(fault).collect(),
         never_ready: never_ready.map(|fault| format!("field `{}` {}", fault.path, fault.problem)),
+        ignored: checked.ignored.into_iter().map(|term| (term.path.clone(), term.to_string())).collect(),
         unknown: unknown
             .map(|field| UnknownField { path: field.path, nearest: field.nearest.map(Cow::Owned) })
             .collect(),

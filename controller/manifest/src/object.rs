@@ -114,7 +114,10 @@ pub fn decode_ours(
         "NodeClaim" => Object::NodeClaim(Box::new(capacity::node_claim(object)?)),
         "NodeOverlay" => Object::NodeOverlay(Box::new(capacity::node_overlay(object)?)),
         "CapacityBuffer" => Object::CapacityBuffer(Box::new(capacity::capacity_buffer(object)?)),
-        _ => Object::NodeClass(Box::new(capacity::node_class(object, kind, json.clone())?)),
+        _ => {
+            let class = capacity::node_class(object, kind, json.clone())?;
+            Object::NodeClass(Box::new(NodeClass { never_ready, ..class }))
+        }
     })
 }
 

@@ -94,13 +94,16 @@ impl Reader {
                 hint: version::hint(api_version, supported),
             });
         }
-        let Inspected { object, unknown, never_ready } =
+        let Inspected { object, ignored, unknown, never_ready } =
             inspect::decoded(known, tree).map_err(|(first, others)| self.refuse_all(tree, origin, first, others))?;
         // A pool reports it itself when it is used.
         if let Some(reason) = never_ready.filter(|_| known.kind != "NodePool") {
             self.warn_of(tree, origin, "", &format!("will never become ready: {reason}"));
         }
         let named = self.keep(known.kind, object);
+        for (path, warning) in ignored {
+            self.warn_of(tree, origin, &path, &warning);
+        }
         for field in unknown {
             self.warn(tree, origin, &field);
         }

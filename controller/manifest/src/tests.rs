@@ -105,6 +105,29 @@ fn unknown_fields_are_warnings_with_the_nearest_name() {
 }
 
 #[test]
+fn an_empty_selector_term_is_a_warning_with_its_field() {
+    let class = |subnets: &str| {
+        format!(
+            "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {{name: a}}\nspec:\n  role: r\n  \
+             amiSelectorTerms: [{{alias: al2023@latest}}]\n  securityGroupSelectorTerms: [{{id: sg-1}}]\n  \
+             subnetSelectorTerms:\n{subnets}"
+        )
+    };
+    let read = |subnets: &str| read_text("c.yaml", &class(subnets)).unwrap();
+    let ignored = "is empty: the term selects nothing and is ignored";
+    let beside = read("  - {id: subnet-1}\n  - tags: {}\n");
+    let warning =
+        format!("c.yaml: document 1, line 10: EC2NodeClass `a`: `spec.subnetSelectorTerms[1].tags` {ignored}");
+    assert_eq!(beside.warnings, [warning]);
+    assert_eq!(beside.node_classes[0].never_ready, None);
+    let alone = read("  - tags: {}\n");
+    let reason = "field `spec.subnetSelectorTerms` selects nothing, because every term of it is empty";
+    assert_eq!(alone.node_classes[0].never_ready.as_deref(), Some(reason));
+    assert_eq!(alone.warnings.len(), 2, "{:?}", alone.warnings);
+    assert!(alone.warnings[0].ends_with(&format!("will never become ready: {reason}")), "{:?}", alone.warnings);
+}
+
+#[test]
 fn many_unknown_fields_are_counted() {
     let text: String =
         (0..30).map(|number| pod(&format!("p{number}")).replace("\"spec\"", "\"zzz\":1,\"spec\"")).collect();

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use muster_bootstrap::is_printable;
 use rustc_hash::FxHashSet;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
@@ -75,7 +76,7 @@ impl<'a> Tree<'a> {
 pub fn shorten(text: &str) -> String {
     const LONGEST: usize = 80;
     let mut short: String =
-        text.chars().take(LONGEST).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        text.chars().take(LONGEST).map(|letter| if is_printable(letter) { letter } else { ' ' }).collect();
     if text.chars().nth(LONGEST).is_some() {
         short.push('…');
     }

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use muster_bootstrap::is_printable;
 use muster_manifest::{Decoded, Fault, Object, Scope, kind_named, shorten};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -188,7 +189,7 @@ fn typed<T: DeserializeOwned>(object: &Value, kind: &str, at: &str) -> Decoded<(
             (at, inner) if inner.starts_with('[') => format!("{at}{inner}"),
             (at, inner) => format!("{at}.{inner}"),
         };
-        let path: String = path.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        let path: String = path.chars().map(|letter| if is_printable(letter) { letter } else { ' ' }).collect();
         let problem = format!("is not what the API takes there: {}", shorten(&error.inner().to_string()));
         let plain: Vec<&str> = path.split('.').map(|key| key.split('[').next().unwrap_or_default()).collect();
         let hint = format!("`kubectl explain {}.{}` says what it takes", kind.to_lowercase(), plain.join("."));

@@ -84,6 +84,11 @@ impl Ec2 {
         };
         let name = live.reference.name.as_str();
         let is_news = !self.classes().get(name).is_some_and(|known| known.is_of(live));
+        if is_news {
+            for ignored in class.spec.ignored_terms() {
+                tracing::warn!(class = name, field = ignored.path, "{ignored}");
+            }
+        }
         let (mut found, found_at) = self.found(live, &class).await;
         let cluster = self.cluster();
         let mut status = judge(&class, &cluster, &found, whole_seconds(now()));

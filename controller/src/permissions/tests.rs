@@ -24,8 +24,9 @@ fn nothing_is_allowed_that_is_not_needed() {
 
 #[test]
 fn agents_take_more_and_a_lease_too() {
-    let of = |cloud, is_elected, serves_agents| -> BTreeSet<Permission> {
-        needed_by(cloud, is_elected, serves_agents).into_iter().collect()
+    let of = |cloud, elects, serves_agents| -> BTreeSet<Permission> {
+        let uses = Uses { cloud, elects, serves_agents, nominates: true, reads_services: true };
+        needed_by(uses).into_iter().collect()
     };
     let alone = of(For::Aws, false, false);
     let by_agents: Vec<Permission> = of(For::Aws, false, true).difference(&alone).copied().collect();
@@ -36,6 +37,33 @@ fn agents_take_more_and_a_lease_too() {
     assert!(!of(For::Kwok, true, false).iter().any(|one| one.by == For::Aws || one.place == Place::KubeSystem));
     let all: BTreeSet<Permission> = all().into_iter().collect();
     assert_eq!(&of(For::Aws, true, true) | &of(For::Kwok, true, true), all);
+}
+
+#[test]
+fn what_is_switched_off_needs_no_permission() {
+    let of = |nominates, reads_services| -> BTreeSet<Permission> {
+        let uses = Uses { cloud: For::Aws, elects: true, serves_agents: false, nominates, reads_services };
+        needed_by(uses).into_iter().collect()
+    };
+    let less = of(false, false);
+    let more = |all: BTreeSet<Permission>| -> Vec<(&str, &str)> {
+        all.difference(&less).map(|one| (one.resource, one.verb)).collect()
+    };
+    assert_eq!(more(of(true, false)), [("pods/status", "patch")]);
+    assert_eq!(more(of(false, true)), [("services", "list"), ("services", "watch")]);
+    assert!(!less.iter().any(|one| one.resource == "kwoknodeclasses" && one.verb == "get"));
+}
+
+/// The admission policy cannot be generated from RBAC, so its names are compared.
+#[test]
+fn the_policy_of_the_chart_names_what_the_program_creates() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/muster/templates/policy.yaml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let quoted: Vec<&str> = text.split('\'').skip(1).step_by(2).collect();
+    let (secrets, configmaps) = created();
+    let names: Vec<&str> = quoted.into_iter().filter(|word| word.starts_with("muster-")).collect();
+    let expected: Vec<&str> = secrets.iter().chain(&configmaps).map(String::as_str).collect();
+    assert_eq!(names, expected);
 }
 
 #[test]
@@ -104,6 +132,10 @@ fn the_roles_of_the_chart_are_those_of_the_table() {
         block(Place::Cluster, For::Aws),
         "  {{- else }}\n".to_owned(),
         block(Place::Cluster, For::Kwok),
+        "  {{- end }}\n  {{- if not .Values.settings.disableNominations }}\n".to_owned(),
+        block(Place::Cluster, For::Nominations),
+        "  {{- end }}\n  {{- if .Values.settings.schedulerConfig }}\n".to_owned(),
+        block(Place::Cluster, For::DefaultSpread),
         "  {{- end }}\n  {{- with .Values.additionalClusterRoleRules }}\n  {{- toYaml . | nindent 2 }}\n  {{- end }}\n"
             .to_owned(),
         format!("---\n{}", head("Role", "-lease", "{{ include \"muster.leaseNamespace\" . }}")),

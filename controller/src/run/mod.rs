@@ -57,7 +57,7 @@ use crate::agents;
 use crate::ec2;
 use crate::edge::{Edge, Fence, Pace, Pause, Recorder, WriteObserver};
 use crate::kwok::{self, FileError, Kwok};
-use crate::permissions::needed_by;
+use crate::permissions::{Uses, needed_by};
 use crate::watch::{self, ClusterError};
 
 /// First minor version of Kubernetes whose kube-scheduler by default honours nominations written by other components.
@@ -317,7 +317,13 @@ pub async fn run_in<P: Provider>(
     // A set, so that its tasks are aborted if this future is dropped.
     let mut candidate = JoinSet::new();
     let mut asking = JoinSet::new();
-    let needed = needed_by(P::CLOUD, lease.is_some(), options.agents.is_some());
+    let needed = needed_by(Uses {
+        cloud: P::CLOUD,
+        elects: lease.is_some(),
+        serves_agents: options.agents.is_some(),
+        nominates,
+        reads_services: options.reads_services,
+    });
     asking.spawn(permissions::check(client.clone(), needed, lease.clone(), namespace.clone(), metrics.clone()));
     match lease {
         Some(name) => drop(candidate.spawn(Candidate::new(client, &namespace, &name, &identity).stand(gate, stopped))),

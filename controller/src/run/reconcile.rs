@@ -264,13 +264,7 @@ pub(super) async fn pool<P: Provider>(context: &LeaderContext<P>, name: &str) ->
             return Verdict::Rest(Some(after(now, ASK)));
         }
         let class = cluster.class(reference).map(|live| context.provider.judge(live));
-        let claims: Vec<ClaimAndNode<'_>> = cluster
-            .claims_of_pool(name)
-            .map(|claim| {
-                let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-                ClaimAndNode { claim, node: id.and_then(|id| cluster.nodes_of(id).next()) }
-            })
-            .collect();
+        let claims: Vec<ClaimAndNode<'_>> = cluster.claims_of_pool(name).map(|claim| cluster.claimed(claim)).collect();
         let is_of_pool = |node: &&Node| {
             let label = node.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL));
             let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();

@@ -52,8 +52,9 @@ pub(super) fn line(text: &mut String, label: &str, content: &str) {
     let mut current = format!("  {label:<LABEL$}");
     let indent = current.len();
     let mut is_empty = true;
-    // Names come from user data; control characters would reach the terminal.
-    let content: String = content.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    // Names come from user data, and characters that are not printable would reach the terminal.
+    let content: String =
+        content.chars().map(|char| if muster_bootstrap::is_printable(char) { char } else { ' ' }).collect();
     for word in content.split_whitespace() {
         if !is_empty && current.chars().count() + 1 + word.chars().count() > WIDTH {
             let _ = writeln!(text, "{current}");

@@ -161,7 +161,7 @@ pub fn install(arguments: Vec<OsString>, folders: &[&Path]) -> Result<Vec<String
         account_password: None,
     };
     for folder in folders {
-        close(folder, &mut notes)?;
+        close(folder)?;
     }
     let access = ServiceAccess::CHANGE_CONFIG | ServiceAccess::START;
     let manager = ServiceManager::local_computer(
@@ -198,15 +198,35 @@ pub fn install(arguments: Vec<OsString>, folders: &[&Path]) -> Result<Vec<String
     Ok(notes)
 }
 
-/// Creates a folder that only the system and administrators may access.
-fn close(folder: &Path, notes: &mut Vec<String>) -> Result<(), String> {
+/// Creates a folder if it does not exist, so that only the system and administrators may access it. Without this, a
+/// folder of ProgramData lets all users read the agent's key.
+///
+/// # Errors
+/// The folder cannot be created or closed.
+pub(super) fn make(folder: &Path) -> Result<(), String> {
+    if folder.exists() { Ok(()) } else { close(folder) }
+}
+
+/// Restricts a folder, created if necessary, to the system and administrators. What another user granted before, to
+/// themselves as its owner or to others, is taken away.
+fn close(folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     // SIDs, because account names are localized.
-    let mut command = Command::new("icacls.exe");
-    command.arg(folder).args(["/inheritance:r", "/grant:r", "*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F"]);
-    let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !done.is_ok_and(|status| status.success()) {
-        notes.push(format!("`{}` is not closed to others: icacls.exe has failed", folder.display()));
+    const STEPS: [&[&str]; 3] = [
+        &["/setowner", "*S-1-5-32-544", "/T"],
+        &["/reset", "/T"],
+        &["/inheritance:r", "/grant:r", "*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F"],
+    ];
+    for step in STEPS {
+        let mut command = Command::new("icacls.exe");
+        command.arg(folder).args(step).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if !command.status().is_ok_and(|status| status.success()) {
+            return Err(format!(
+                "`{}` cannot be closed to others: icacls.exe {} has failed",
+                folder.display(),
+                step[0]
+            ));
+        }
     }
     Ok(())
 }

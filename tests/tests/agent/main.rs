@@ -51,11 +51,13 @@ fn bake(spec: &mut Spec, is_native: bool) {
     put(units.join("systemd/muster-agent.service"), &format!("{system}/muster-agent.service"));
     let drop_in = "kubelet.service.d/10-muster-agent.conf";
     put(units.join("systemd").join(drop_in), &format!("{system}/{drop_in}"));
-    let wants = "etc/systemd/system/multi-user.target.d/10-muster-agent.conf";
-    put(own.join(wants), &format!("/{wants}"));
+    for drop_in in ["multi-user.target.d/10-muster-agent.conf", "muster-agent.service.d/10-shape.conf"] {
+        let path = format!("etc/systemd/system/{drop_in}");
+        put(own.join(&path), &format!("/{path}"));
+    }
     if is_native {
         put(own.join("etc/muster/native"), "/etc/muster/native");
-        for unit in ["nodeadm-config", "nodeadm-run"] {
+        for unit in ["muster-agent", "nodeadm-config", "nodeadm-run"] {
             let drop_in = format!("{unit}.service.d/10-muster-native.conf");
             put(units.join("native").join(&drop_in), &format!("{system}/{drop_in}"));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::Api;
 use kube::api::PostParams;
-use muster_controller::permissions::{For, Permission, needed_by};
+use muster_controller::permissions::{For, Permission, Uses, needed_by};
 use muster_tests::world::Part;
 use muster_tests::{Case, case, programs, wait};
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ async fn schemas(case: &Case, folder: &Path) -> String {
 }
 
 /// Values that reach every line of the templates.
-const EVERYTHING: [&str; 14] = [
+const EVERYTHING: [&str; 20] = [
     "settings.cloud=kwok",
     "settings.leaderElectionNamespace=kube-system",
     "settings.maxLaunchesPerMinute=10",
@@ -84,6 +84,12 @@ const EVERYTHING: [&str; 14] = [
     "hostNetwork=true",
     "terminationGracePeriodSeconds=30",
     "controller.resources.requests.cpu=1",
+    "settings.movePrice=0.001",
+    "settings.consolidationPayback=30m",
+    "settings.schedulerConfig=/etc/muster/scheduler.yaml",
+    "settings.disableNominations=true",
+    "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring",
+    "networkPolicy.egress[0].to[0].ipBlock.cidr=10.0.0.0/8",
     "controller.image.digest=sha256:0000000000000000000000000000000000000000000000000000000000000000",
     "controller.sidecarContainer[0].name=side",
     "controller.sidecarContainer[0].image=none",
@@ -98,7 +104,13 @@ fn what_is_rendered_is_known_and_taken() {
         let folder = tempfile::tempdir().unwrap();
         let location = schemas(case, folder.path()).await;
         let plain = &["settings.clusterName=c", "controller.resources.limits.memory=1Gi"][..];
-        let agents = &["settings.clusterName=c", "agents.port=9443", "agents.address=muster.example.com:9443"][..];
+        let agents = &[
+            "settings.clusterName=c",
+            "agents.port=9443",
+            "agents.address=muster.example.com:9443",
+            "networkPolicy.agentsFrom[0].ipBlock.cidr=10.0.0.0/16",
+            "networkPolicy.healthFrom[0].ipBlock.cidr=10.0.0.0/16",
+        ][..];
         for (name, values) in [("muster", plain), ("muster", agents), ("muster", &EVERYTHING[..]), ("muster-crds", &[])]
         {
             let text = rendered(case, name, folder.path(), values).await.unwrap();
@@ -181,6 +193,179 @@ fn the_roles_let_the_program_read_a_cluster() {
     });
 }
 
+/// The document of a kind.
+fn of_kind<'t>(text: &'t str, kind: &str) -> &'t str {
+    let is_it = |one: &&str| one.lines().any(|line| line == format!("kind: {kind}"));
+    text.split("\n---\n").find(is_it).unwrap_or_else(|| panic!("no {kind} in {text}"))
+}
+
+/// The API server judges by the standard: the namespace enforces it.
+#[test]
+fn the_pods_pass_the_restricted_standard() {
+    case("restricted", &[Part::Cluster], async |case| {
+        let folder = tempfile::tempdir().unwrap();
+        let (cluster, namespace) = (case.cluster(), case.named("restricted"));
+        cluster.kubectl(&["create", "namespace", &namespace]).await.unwrap();
+        let label = "pod-security.kubernetes.io/enforce=restricted";
+        cluster.kubectl(&["label", "namespace", &namespace, label]).await.unwrap();
+        cluster.service_account(&namespace, "default").await.unwrap();
+        let agents = ["settings.clusterName=c", "agents.port=9443", "agents.address=muster.example.com:9443"];
+        for (values, passes) in [
+            (&["settings.clusterName=c"][..], true),
+            (&agents[..], true),
+            (&["settings.cloud=kwok"][..], true),
+            // The node's network is not part of the standard.
+            (&["settings.clusterName=c", "hostNetwork=true"][..], false),
+        ] {
+            let text = rendered(case, "muster", folder.path(), values).await.unwrap();
+            let file = folder.path().join("deployment.yaml");
+            std::fs::write(&file, of_kind(&text, "Deployment")).unwrap();
+            let read = ["create", "--dry-run=client", "-o", "json", "-f", file.to_str().unwrap()];
+            let deployment: Value = serde_json::from_str(&cluster.kubectl(&read).await.unwrap()).unwrap();
+            let mut spec = deployment["spec"]["template"]["spec"].clone();
+            spec["serviceAccountName"] = json!("default");
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "muster"}, "spec": spec});
+            std::fs::write(&file, pod.to_string()).unwrap();
+            let create = ["create", "--dry-run=server", "--namespace", &namespace, "-f", file.to_str().unwrap()];
+            let answer = cluster.kubectl(&create).await;
+            assert_eq!(answer.is_ok(), passes, "{values:?}: {answer:?}");
+            let told = answer.map_or_else(|error| error.to_string(), |_| "violates PodSecurity".to_owned());
+            assert!(told.contains("violates PodSecurity"), "{told}");
+        }
+        cluster.kubectl(&["delete", "namespace", &namespace, "--wait=false"]).await.unwrap();
+    });
+}
+
+/// What the options are called in values, and which of them are set without being asked for.
+#[test]
+fn options_have_values_and_what_is_empty_is_left_to_the_program() {
+    case("options", &[Part::Cluster], async |case| {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = rendered(case, "muster", folder.path(), &["settings.clusterName=c"]).await.unwrap();
+        let env = |text: &str, name: &str| {
+            let mut lines = of_kind(text, "Deployment").lines();
+            lines.find(|line| line.trim() == format!("- name: {name}"))?;
+            lines.next()?.trim().strip_prefix("value: ").map(|value| value.trim_matches('"').to_owned())
+        };
+        let set = rendered(
+            case,
+            "muster",
+            folder.path(),
+            &[
+                "settings.clusterName=c",
+                "settings.movePrice=0.0005",
+                "settings.consolidationPayback=30m",
+                "settings.schedulerConfig=/etc/scheduler.yaml",
+                "settings.kubeClientQPS=50",
+                "settings.kubeClientBurst=80",
+                "settings.amiRefreshInterval=5m",
+            ],
+        );
+        let set = set.await.unwrap();
+        for (name, expected) in [
+            ("MOVE_PRICE", "0.0005"),
+            ("CONSOLIDATION_PAYBACK", "30m"),
+            ("SCHEDULER_CONFIG", "/etc/scheduler.yaml"),
+            ("KUBE_CLIENT_QPS", "50"),
+            ("KUBE_CLIENT_BURST", "80"),
+        ] {
+            assert_eq!(env(&plain, name), None, "{name}");
+            assert_eq!(env(&set, name).as_deref(), Some(expected), "{name}");
+        }
+        assert_eq!(env(&set, "AMI_REFRESH_INTERVAL").as_deref(), Some("5m"));
+        for part in ["memory: 1Gi", "memory: 256Mi", "cpu: 250m"] {
+            assert!(of_kind(&plain, "Deployment").contains(part), "{part}");
+        }
+        // Options without effect would be warned of at each start.
+        for name in ["MEMORY_LIMIT", "CPU_REQUESTS", "KARPENTER_SERVICE"] {
+            assert!(!plain.contains(name), "{name}");
+        }
+        let policy = of_kind(&plain, "NetworkPolicy");
+        assert!(policy.contains("http-metrics") && !policy.contains("Egress"), "{policy}");
+        let off = ["settings.clusterName=c", "networkPolicy.enabled=false"];
+        let off = rendered(case, "muster", folder.path(), &off).await.unwrap();
+        assert!(!off.contains("kind: NetworkPolicy"), "{off}");
+    });
+}
+
+/// A Secret or a ConfigMap, of a type if one is given.
+fn made(kind: &str, name: &str, kind_of_secret: Option<&str>) -> Value {
+    let mut object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+    if let Some(kind_of_secret) = kind_of_secret {
+        object["type"] = json!(kind_of_secret);
+        object["metadata"]["annotations"] = json!({"kubernetes.io/service-account.name": "default"});
+    }
+    object
+}
+
+/// RBAC knows no names for `create`, so the chart's admission policy does: a controller that was taken over makes
+/// neither `aws-auth` nor a token of another ServiceAccount, also where its lease is in kube-system.
+#[test]
+fn only_objects_of_its_own_are_created() {
+    case("creates", &[Part::Cluster], async |case| {
+        let folder = tempfile::tempdir().unwrap();
+        let values = [
+            "settings.clusterName=c",
+            "agents.port=9443",
+            "agents.address=muster.example.com:9443",
+            "settings.leaderElectionNamespace=kube-system",
+        ];
+        let text = rendered(case, "muster", folder.path(), &values).await.unwrap();
+        let is_part = |one: &&str| {
+            let kind = one.lines().find_map(|line| line.strip_prefix("kind: ")).unwrap_or_default();
+            kind.contains("Role") || kind.starts_with("ValidatingAdmissionPolicy")
+        };
+        let parts: Vec<&str> = text.split("\n---\n").filter(is_part).collect();
+        let file = folder.path().join("creates.yaml");
+        std::fs::write(&file, parts.join("\n---\n")).unwrap();
+        let (cluster, file, release) = (case.cluster(), file.to_str().unwrap(), case.named("muster"));
+        cluster.kubectl(&["apply", "-f", file]).await.unwrap();
+        let account = cluster.service_account(case.namespace(), &release).await.unwrap();
+        // Nothing is kept: admission sees a dry run as it sees anything else.
+        let make = async |object: &Value| {
+            let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+            std::fs::write(file.path(), object.to_string()).unwrap();
+            let file = file.path().to_str().unwrap();
+            let create = ["create", "--dry-run=server", "--namespace=kube-system", "-f", file];
+            account.kubectl(&create).await.map_err(|error| error.to_string())
+        };
+        // RBAC and the policy are seen by watches of the API server.
+        let (own, others) = (made("Secret", "muster-agents", None), made("ConfigMap", "aws-auth", None));
+        wait::until_some("the policy is in force", SOON, || async {
+            let (own, others) = (make(&own).await, make(&others).await);
+            let is_denied = others.is_err_and(|told| told.contains("only those with records of nodes are created"));
+            Ok((own.is_ok() && is_denied).then_some(()))
+        })
+        .await
+        .unwrap();
+        for (object, expected) in [
+            (made("ConfigMap", "muster-verdict-00", None), None),
+            (made("ConfigMap", "muster-verdict-19", None), None),
+            (made("ConfigMap", "muster-verdict-20", None), Some("only those with records of nodes")),
+            (made("Secret", "others", None), Some("only muster-agents is created")),
+            (
+                made("Secret", "bootstrap-token-abcdef", Some("bootstrap.kubernetes.io/token")),
+                Some("only muster-agents"),
+            ),
+            // The API server would fill in the token of that account.
+            (made("Secret", "muster-agents", Some("kubernetes.io/service-account-token")), Some("of type Opaque")),
+        ] {
+            let answer = make(&object).await;
+            match expected {
+                None => assert!(answer.is_ok(), "{object}: {answer:?}"),
+                Some(part) => assert!(answer.as_ref().is_err_and(|told| told.contains(part)), "{object}: {answer:?}"),
+            }
+        }
+        // Others are not concerned.
+        let file_of_others = folder.path().join("others.json");
+        std::fs::write(&file_of_others, others.to_string()).unwrap();
+        let of_admin =
+            ["create", "--dry-run=server", "--namespace=kube-system", "-f", file_of_others.to_str().unwrap()];
+        cluster.kubectl(&of_admin).await.unwrap();
+        cluster.kubectl(&["delete", "-f", file]).await.unwrap();
+    });
+}
+
 /// With agents: what the program asks itself about at its start, and what those may whom an administrator binds to the roles for
 /// operators.
 #[test]
@@ -196,7 +381,13 @@ fn the_roles_let_the_program_serve_agents_and_operators_call_it() {
         let (cluster, file, release) = (case.cluster(), file.to_str().unwrap(), case.named("muster"));
         cluster.kubectl(&["apply", "-f", file]).await.unwrap();
         let account = cluster.service_account(case.namespace(), &release).await.unwrap();
-        let needed = needed_by(For::Aws, true, true);
+        let needed = needed_by(Uses {
+            cloud: For::Aws,
+            elects: true,
+            serves_agents: true,
+            nominates: true,
+            reads_services: false,
+        });
         assert!(needed.iter().any(|one| one.by == For::Agents));
         let reviews: Api<SelfSubjectAccessReview> = Api::all(account.client);
         let ask = async |attributes: ResourceAttributes| {

@@ -241,8 +241,10 @@ fn bake(program: &Path, spec: &mut Spec) {
     for unit in ["muster-agent.service", "kubelet.service.d/10-muster-agent.conf"] {
         put(units.join(unit), &format!("/etc/systemd/system/{unit}"));
     }
-    let wants = "etc/systemd/system/multi-user.target.d/10-muster-agent.conf";
-    put(own.join(wants), &format!("/{wants}"));
+    for drop_in in ["multi-user.target.d/10-muster-agent.conf", "muster-agent.service.d/10-shape.conf"] {
+        let path = format!("etc/systemd/system/{drop_in}");
+        put(own.join(&path), &format!("/{path}"));
+    }
 }
 
 /// The one that cargo builds, one folder above the tests.

@@ -17,20 +17,24 @@ use crate::kwoknodeclass::KwokNodeClass;
 use crate::labels;
 use crate::likeness::nearest_of;
 use crate::nodeclaim::NodeClaim;
-use crate::nodeclass::Ec2NodeClass;
+use crate::nodeclass::{Ec2NodeClass, IgnoredTerm};
 use crate::nodeoverlay::NodeOverlay;
 use crate::nodepool::NodePool;
 use crate::requirement::{Operator, Requirement};
 use crate::resources::NOT_FOR_OVERLAYS;
 
-/// Decodes and checks the object. An object that the schema admits but the type does not is also an error.
-pub(super) fn check(kind: &str, object: &Value, errors: &mut Vec<FieldError>) {
+/// Decodes and checks the object. An object that the schema admits but the type does not is also an error. `ignored`
+/// takes the selector terms that the controller ignores.
+pub(super) fn check(kind: &str, object: &Value, errors: &mut Vec<FieldError>, ignored: &mut Vec<IgnoredTerm>) {
     let mut check = Check { errors, path: Path::of("spec") };
     match kind {
         "NodePool" => check.decoded(object, Check::node_pool),
         "NodeClaim" => check.decoded(object, Check::node_claim),
         "NodeOverlay" => check.decoded(object, Check::node_overlay),
-        "EC2NodeClass" => check.decoded(object, Check::node_class),
+        "EC2NodeClass" => check.decoded(object, |check, class: &Ec2NodeClass| {
+            check.node_class(class);
+            ignored.extend(class.spec.ignored_terms());
+        }),
         "KWOKNodeClass" => check.decoded(object, |_, _: &KwokNodeClass| ()),
         "CapacityBuffer" => check.decoded(object, Check::capacity_buffer),
         _ => {}
@@ -106,6 +110,12 @@ impl Check<'_> {
 
     fn node_class(&mut self, class: &Ec2NodeClass) {
         let Self { errors, path } = self;
+        for list in class.spec.lists_without_selectors() {
+            path.in_field(list, |path| {
+                let message = format!("`{list}` selects nothing, because every term of it is empty");
+                Self::report(path, errors, message);
+            });
+        }
         let periods = class.spec.kubelet.iter().flat_map(|kubelet| &kubelet.eviction_soft_grace_period);
         for (signal, period) in periods.filter(|(_, period)| !is_go_duration(period)) {
             path.in_field("kubelet", |path| {

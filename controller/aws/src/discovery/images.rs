@@ -105,15 +105,16 @@ impl Variant {
 pub fn wanted(spec: &Ec2NodeClassSpec, kubernetes: &str) -> Result<Wanted, AliasError> {
     let mut wanted = Wanted::default();
     for term in &spec.ami_selector_terms {
-        if let Some(alias) = &term.alias {
+        if let Some(alias) = term.selected_alias() {
             wanted.of_alias.extend(parameters(alias, kubernetes)?);
-        } else if let Some(parameter) = &term.ssm_parameter {
-            wanted.of_terms.push(parameter.clone());
-        } else if term.id.is_none() {
+        } else if let Some(parameter) = term.selected_parameter() {
+            wanted.of_terms.push(parameter.to_owned());
+        } else if term.selected_id().is_none() && term.empty_field().is_none() {
             wanted.queries.push(by_term(term));
         }
     }
-    wanted.queries.extend(by_ids(spec.ami_selector_terms.iter().filter_map(|term| term.id.clone()).collect()));
+    let ids = spec.ami_selector_terms.iter().filter_map(AmiSelectorTerm::selected_id);
+    wanted.queries.extend(by_ids(ids.map(str::to_owned).collect()));
     Ok(wanted)
 }
 
@@ -126,10 +127,11 @@ pub fn by_ids(ids: Vec<String>) -> Option<Query> {
 
 fn by_term(term: &AmiSelectorTerm) -> Query {
     let mut query = Query::default().with_tags(&term.tags);
-    if let Some(name) = &term.name {
+    let name = term.selected_name();
+    if let Some(name) = name {
         query = query.with("name", name);
     }
-    query.owners = match (&term.owner, &term.name) {
+    query.owners = match (term.owner.as_ref().filter(|owner| !owner.is_empty()), name) {
         (Some(owner), _) => vec![owner.clone()],
         // Any account may publish an image with any name.
         (None, Some(_)) => vec!["self".to_owned(), "amazon".to_owned()],

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use muster_api::conditions::{READY, nodeclass, reason};
-use muster_api::nodeclass::{Ec2NodeClass, Ec2NodeClassStatus};
+use muster_api::nodeclass::{Ec2NodeClass, Ec2NodeClassStatus, IgnoredTerm};
 use muster_bootstrap::finding::Severity;
 use muster_cloud::CloudError;
 
@@ -40,7 +40,8 @@ const OF_VALIDATION: [&str; 4] = [
 #[must_use]
 pub fn judge(class: &Ec2NodeClass, cluster: &Cluster, found: &Found, now: Timestamp) -> Ec2NodeClassStatus {
     let status = class.status.clone().unwrap_or_default();
-    let mut draft = Draft { status, generation: class.metadata.generation, now };
+    let ignored = class.spec.ignored_terms();
+    let mut draft = Draft { status, generation: class.metadata.generation, ignored, now };
     draft.subnets(found);
     draft.security_groups(found);
     draft.images(found);
@@ -56,6 +57,8 @@ pub fn judge(class: &Ec2NodeClass, cluster: &Cluster, found: &Found, now: Timest
 struct Draft {
     status: Ec2NodeClassStatus,
     generation: Option<i64>,
+    /// Selector terms that select nothing.
+    ignored: Vec<IgnoredTerm>,
     now: Timestamp,
 }
 
@@ -88,8 +91,30 @@ impl Draft {
         }
     }
 
+    /// Sets a condition to true, with a warning about ignored terms as its message.
     fn set_true(&mut self, kind: &str) {
-        self.set(kind, TRUE, kind, "");
+        let warning = self.warning(kind).unwrap_or_default();
+        self.set(kind, TRUE, kind, &warning);
+    }
+
+    /// Sets a condition to false because terms select nothing, with a warning about ignored ones.
+    fn set_missing(&mut self, kind: &str, reason: &str, message: &str) {
+        let warning = self.warning(kind).map_or_else(String::new, |warning| format!("; {warning}"));
+        self.set(kind, FALSE, reason, &format!("{message}{warning}"));
+    }
+
+    /// Returns the warning about ignored terms of the list that the condition reports on.
+    fn warning(&self, kind: &str) -> Option<String> {
+        let list = match kind {
+            nodeclass::SUBNETS_READY => "subnetSelectorTerms",
+            nodeclass::SECURITY_GROUPS_READY => "securityGroupSelectorTerms",
+            nodeclass::AMIS_READY => "amiSelectorTerms",
+            nodeclass::CAPACITY_RESERVATIONS_READY => "capacityReservationSelectorTerms",
+            _ => return None,
+        };
+        let of_list = self.ignored.iter().filter(|term| term.is_in(list));
+        let texts: Vec<String> = of_list.map(ToString::to_string).collect();
+        (!texts.is_empty()).then(|| first_few(&texts))
     }
 
     /// Handles a failed lookup: a true condition stays true, any other becomes unknown.
@@ -107,7 +132,7 @@ impl Draft {
                 self.status.subnets = found::subnets(subnets);
                 if subnets.is_empty() {
                     let message = "spec.subnetSelectorTerms select no subnet";
-                    self.set(nodeclass::SUBNETS_READY, FALSE, reason::SUBNETS_NOT_FOUND, message);
+                    self.set_missing(nodeclass::SUBNETS_READY, reason::SUBNETS_NOT_FOUND, message);
                 } else {
                     self.set_true(nodeclass::SUBNETS_READY);
                 }
@@ -126,7 +151,7 @@ impl Draft {
                 self.status.security_groups = groups;
                 if is_empty {
                     let message = "spec.securityGroupSelectorTerms select no security group";
-                    self.set(nodeclass::SECURITY_GROUPS_READY, FALSE, reason::SECURITY_GROUPS_NOT_FOUND, message);
+                    self.set_missing(nodeclass::SECURITY_GROUPS_READY, reason::SECURITY_GROUPS_NOT_FOUND, message);
                 } else {
                     self.set_true(nodeclass::SECURITY_GROUPS_READY);
                 }
@@ -141,7 +166,7 @@ impl Draft {
                 self.status.amis.clone_from(images);
                 if images.is_empty() {
                     let message = "spec.amiSelectorTerms select no image";
-                    self.set(nodeclass::AMIS_READY, FALSE, reason::AMI_NOT_FOUND, message);
+                    self.set_missing(nodeclass::AMIS_READY, reason::AMI_NOT_FOUND, message);
                 } else {
                     self.set_true(nodeclass::AMIS_READY);
                 }

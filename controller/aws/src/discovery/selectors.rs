@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use muster_api::nodeclass::{Ec2NodeClassSpec, InstanceMatchCriteria};
+use muster_api::nodeclass::{
+    CapacityReservationSelectorTerm, Ec2NodeClassSpec, InstanceMatchCriteria, SecurityGroupSelectorTerm,
+    SubnetSelectorTerm,
+};
 
-/// A call of a Describe operation. All filters must match; each has a name and values.
+/// A call of a Describe operation. All filters must match; each has a name and values. Only the filter for the state of
+/// an object comes without a selector: terms that select nothing lead to no query, or it would match the whole account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
     /// Filters.
@@ -41,29 +45,32 @@ impl Query {
 #[must_use]
 pub fn subnets(spec: &Ec2NodeClassSpec) -> Vec<Query> {
     let terms = &spec.subnet_selector_terms;
-    let ids = by(terms.iter().filter_map(|term| term.id.clone()), "subnet-id");
-    let tags = terms.iter().filter(|term| term.id.is_none()).map(|term| Query::default().with_tags(&term.tags));
-    ids.into_iter().chain(tags).collect()
+    let ids = by(terms.iter().filter_map(SubnetSelectorTerm::selected_id), "subnet-id");
+    let tagged = terms.iter().filter(|term| term.selected_id().is_none() && !term.tags.is_empty());
+    ids.into_iter().chain(tagged.map(|term| Query::default().with_tags(&term.tags))).collect()
 }
 
 /// Returns one query for all terms with an ID, one for all terms with a name, and one for each term with tags.
 #[must_use]
 pub fn security_groups(spec: &Ec2NodeClassSpec) -> Vec<Query> {
     let terms = &spec.security_group_selector_terms;
-    let ids = by(terms.iter().filter_map(|term| term.id.clone()), "group-id");
-    let names = by(terms.iter().filter_map(|term| term.name.clone()), "group-name");
-    let others = terms.iter().filter(|term| term.id.is_none() && term.name.is_none());
+    let ids = by(terms.iter().filter_map(SecurityGroupSelectorTerm::selected_id), "group-id");
+    let names = by(terms.iter().filter_map(SecurityGroupSelectorTerm::selected_name), "group-name");
+    let is_tagged = |term: &&SecurityGroupSelectorTerm| {
+        term.selected_id().is_none() && term.selected_name().is_none() && !term.tags.is_empty()
+    };
+    let others = terms.iter().filter(is_tagged);
     ids.into_iter().chain(names).chain(others.map(|term| Query::default().with_tags(&term.tags))).collect()
 }
 
 /// Returns one query for each term, for reservations that can be used.
 #[must_use]
 pub fn capacity_reservations(spec: &Ec2NodeClassSpec) -> Vec<Query> {
-    let terms = &spec.capacity_reservation_selector_terms;
+    let terms = || spec.capacity_reservation_selector_terms.iter().filter(|term| term.empty_field().is_none());
     // One query for each ID: a call with one unknown ID fails as a whole.
-    let ids = terms.iter().filter_map(|term| term.id.clone());
-    let ids = ids.map(|id| Query { ids: vec![id], ..Query::default() });
-    let others = terms.iter().filter(|term| term.id.is_none()).map(|term| {
+    let ids = terms().filter_map(CapacityReservationSelectorTerm::selected_id);
+    let ids = ids.map(|id| Query { ids: vec![id.to_owned()], ..Query::default() });
+    let others = terms().filter(|term| term.selected_id().is_none()).map(|term| {
         let mut query = Query::default().with_tags(&term.tags);
         if let Some(owner) = &term.owner_id {
             query = query.with("owner-id", owner);
@@ -77,19 +84,19 @@ pub fn capacity_reservations(spec: &Ec2NodeClassSpec) -> Vec<Query> {
     ids.into_iter().chain(others).map(|query| query.with("state", "active")).collect()
 }
 
-/// Returns the query for the placement group, if one is selected.
+/// Returns the query for the placement group; `None` if the selector is absent or empty.
 #[must_use]
 pub fn placement_group(spec: &Ec2NodeClassSpec) -> Option<Query> {
     let selector = spec.placement_group_selector.as_ref()?;
-    match (&selector.name, &selector.id) {
-        (Some(name), _) => Some(Query::of("group-name", vec![name.clone()])),
-        (None, Some(id)) => Some(Query::of("group-id", vec![id.clone()])),
+    match (selector.selected_name(), selector.selected_id()) {
+        (Some(name), _) => Some(Query::of("group-name", vec![name.to_owned()])),
+        (None, Some(id)) => Some(Query::of("group-id", vec![id.to_owned()])),
         (None, None) => None,
     }
 }
 
-fn by(values: impl Iterator<Item = String>, filter: &str) -> Option<Query> {
-    let values: Vec<String> = values.collect();
+fn by<'t>(values: impl Iterator<Item = &'t str>, filter: &str) -> Option<Query> {
+    let values: Vec<String> = values.map(str::to_owned).collect();
     (!values.is_empty()).then(|| Query::of(filter, values))
 }
 
@@ -116,5 +123,36 @@ mod tests {
         assert_eq!(text(security_groups(&spec)), ["group-id=sg-1", "group-name=one|two"]);
         assert_eq!(text(capacity_reservations(&spec)), ["tag:team=ml owner-id=123456789012 state=active"]);
         assert_eq!(placement_group(&spec), None);
+    }
+    #[test]
+    fn an_empty_selector_leads_to_no_query() {
+        let spec: Ec2NodeClassSpec = serde_json::from_value(json!({
+            "subnetSelectorTerms": [{"tags": {}}, {"id": ""}],
+            "securityGroupSelectorTerms": [{"tags": {}}, {"id": ""}, {"name": ""}],
+            "capacityReservationSelectorTerms": [{"tags": {}, "ownerID": "123456789012"}, {"id": ""}],
+            "placementGroupSelector": {"name": ""},
+            "amiSelectorTerms": [{"tags": {}}],
+        }))
+        .unwrap();
+        assert_eq!(subnets(&spec), []);
+        assert_eq!(security_groups(&spec), []);
+        assert_eq!(capacity_reservations(&spec), []);
+        assert_eq!(placement_group(&spec), None);
+    }
+
+    #[test]
+    fn an_empty_term_adds_nothing_to_the_others() {
+        let spec: Ec2NodeClassSpec = serde_json::from_value(json!({
+            "subnetSelectorTerms": [{"tags": {}}, {"tags": {"a": "b"}}],
+            "securityGroupSelectorTerms": [{"name": ""}, {"name": "", "tags": {"a": "b"}}, {"id": "sg-1"}],
+            "capacityReservationSelectorTerms": [{"tags": {}, "instanceMatchCriteria": "open"}],
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        }))
+        .unwrap();
+        assert_eq!(subnets(&spec), [Query::of("tag:a", vec!["b".to_owned()])]);
+        let groups = [Query::of("group-id", vec!["sg-1".to_owned()]), Query::of("tag:a", vec!["b".to_owned()])];
+        assert_eq!(security_groups(&spec), groups);
+        let open = Query::of("instance-match-criteria", vec!["open".to_owned()]).with("state", "active");
+        assert_eq!(capacity_reservations(&spec), [open]);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_ec2::types::{CapacityReservation, CapacityReservationType, Filter, InstanceMatchCriteria};
 use muster_api::Ec2NodeClass;
-use muster_api::nodeclass::{Ami, AmiRequirement, SecurityGroup};
+use muster_api::nodeclass::{Ami, AmiRequirement, Ec2NodeClassSpec, SecurityGroup};
 use muster_cloud::{CloudError, Refusal};
 
 use super::caller::Caller;
@@ -34,7 +34,7 @@ pub(super) async fn look_up(
         security_groups(aws, caller, selectors::security_groups(spec)),
         images(aws, caller, cluster, class),
         reservations(aws, caller, selectors::capacity_reservations(spec)),
-        placement_group(aws, caller, selectors::placement_group(spec)),
+        placement_group(aws, caller, spec),
         profile::ensure(aws, caller, fresh, cluster, class),
     );
     Found { subnets, security_groups, images, reservations, placement_group, instance_profile, trial: None }
@@ -187,8 +187,12 @@ async fn described_reservations(
     }
 }
 
-async fn placement_group(aws: &Connection, caller: &Caller, query: Option<Query>) -> Result<Selected, CloudError> {
-    let Some(query) = query else { return Ok(Selected::Nothing) };
+async fn placement_group(aws: &Connection, caller: &Caller, spec: &Ec2NodeClassSpec) -> Result<Selected, CloudError> {
+    let Some(query) = selectors::placement_group(spec) else {
+        // An empty selector asks for a group and names none: launching without one would be something else.
+        let is_asked = spec.placement_group_selector.is_some();
+        return Ok(if is_asked { Selected::Missing } else { Selected::Nothing });
+    };
     let filters = filters(&query);
     let answer = caller
         .call(Family::DescribeEc2, "ec2:DescribePlacementGroups", || {

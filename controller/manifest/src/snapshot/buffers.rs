@@ -14,7 +14,7 @@ struct Model<'m> {
     replicas: Option<u32>,
 }
 
-/// Maximum number of pods of a buffer.
+/// Maximum number of pods of all buffers together: anyone who may create buffers in one namespace may create many.
 const MOST_PODS: u32 = 100_000;
 
 /// Appends the pods of the buffers to `pending`: real pods are placed first.
@@ -24,6 +24,7 @@ pub(super) fn append(
     resolver: &mut Resolver<'_>,
     warnings: &mut Vec<String>,
 ) -> Vec<Pod> {
+    let mut left = MOST_PODS;
     for buffer in manifests.capacity_buffers.iter().filter(|buffer| !buffer.meta.deleting) {
         let path = buffer.meta.path();
         let model = match model(manifests, buffer) {
@@ -44,10 +45,17 @@ pub(super) fn append(
         });
         let mut spec = resolver.spec(id).clone();
         spec.priority = i32::MIN;
-        let count = count(buffer, &model, &spec.requests);
+        let wanted = count(buffer, &model, &spec.requests);
+        let count = wanted.min(left);
+        if count < wanted {
+            warnings.push(format!(
+                "CapacityBuffer `{path}` keeps room for {count} of {wanted} pods: all buffers together have at most {MOST_PODS}"
+            ));
+        }
         if count == 0 {
             continue;
         }
+        left -= count;
         let id = resolver.intern(spec);
         pending.extend((0..count).map(|number| Pod { name: format!("{path}-buffer-{number}").into(), spec: id }));
     }
@@ -84,12 +92,11 @@ fn count(buffer: &CapacityBuffer, model: &Model<'_>, requests: &Resources) -> u3
     });
     let wanted = buffer.replicas.max(share);
     let room = buffer.limits.as_ref().and_then(|limits| room(limits, requests));
-    let count = match (wanted, room) {
+    match (wanted, room) {
         (Some(wanted), Some(room)) => wanted.min(room),
         (Some(count), None) | (None, Some(count)) => count,
         (None, None) => 0,
-    };
-    count.min(MOST_PODS)
+    }
 }
 
 /// Returns the number of pods with these requests that fit the limits; `None` if no requested resource is limited.

@@ -116,9 +116,13 @@ impl<'m> Pairs<'m> {
             provider_ids.filter_map(|(index, node)| Some((node.provider_id.as_deref()?, index))).collect();
         let mut pairs = Self { claim_of_node: vec![None; manifests.nodes.len()], claim_has_node: Vec::new() };
         for claim in &manifests.node_claims {
-            // The instance decides: a Node of that name may be another one that has come since.
-            let of_instance = claim.provider_id.as_deref().and_then(|id| by_provider.get(id));
-            let node = of_instance.or_else(|| by_name.get(claim.node.as_deref()?)).copied();
+            // The instance decides: a Node of that name may be another one that has come since. Of several with its
+            // provider ID it is the one that the claim was registered with.
+            let named = claim.node.as_deref().and_then(|name| by_name.get(name)).copied();
+            let is_of_instance =
+                |node: &usize| claim.provider_id.is_some() && manifests.nodes[*node].provider_id == claim.provider_id;
+            let of_instance = claim.provider_id.as_deref().and_then(|id| by_provider.get(id)).copied();
+            let node = named.filter(is_of_instance).or(of_instance).or(named);
             if let Some(node) = node {
                 pairs.claim_of_node[node] = Some(claim);
             }

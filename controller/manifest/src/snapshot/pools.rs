@@ -131,6 +131,9 @@ fn state(pool: &NodePool, class: Option<&NodeClass>) -> PoolState {
     if let Some(reason) = not_ready(&pool.conditions) {
         return PoolState::NotReady(format!("its condition Ready is False{reason}"));
     }
+    if let Some((class, reason)) = class.and_then(|class| Some((class, class.never_ready.as_ref()?))) {
+        return PoolState::NotReady(format!("{} `{}` never becomes ready: {reason}", class.kind, class.name));
+    }
     match class.and_then(|class| Some((class, not_ready(&class.conditions)?))) {
         Some((class, reason)) => {
             PoolState::NotReady(format!("condition Ready of {} `{}` is False{reason}", class.kind, class.name))

@@ -257,6 +257,17 @@ impl Cluster {
         self.nodes_by_provider.get(provider_id).filter_map(|name| self.node(name))
     }
 
+    /// Returns the Node of a NodeClaim. Of several with its provider ID it is the one that the claim was registered with:
+    /// anyone with the role of nodes can create a Node with the ID of another.
+    #[must_use]
+    pub fn node_of(&self, claim: &NodeClaim) -> Option<&Node> {
+        let status = claim.status.as_ref()?;
+        let id = status.provider_id.as_deref()?;
+        let is_registered =
+            |node: &&Node| node.metadata.name.is_some() && node.metadata.name.as_deref() == status.node_name.as_deref();
+        self.nodes_of(id).find(is_registered).or_else(|| self.nodes_of(id).next())
+    }
+
     /// Returns a NodeClaim.
     #[must_use]
     pub fn claim(&self, name: &str) -> Option<&NodeClaim> {

@@ -51,8 +51,7 @@ impl Cluster {
     /// Returns a NodeClaim with its Node.
     #[must_use]
     pub fn claimed<'c>(&'c self, claim: &'c NodeClaim) -> ClaimAndNode<'c> {
-        let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-        ClaimAndNode { claim, node: id.and_then(|id| self.nodes_of(id).next()) }
+        ClaimAndNode { claim, node: self.node_of(claim) }
     }
 
     /// Returns the input of a provisioning round, apart from the problem.

@@ -81,6 +81,57 @@ async fn an_image_of_another_architecture_launches_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_selector_selects_nothing_and_is_named() {
+    let ground = Ground::bare("run ec2 suite").await;
+    let controller = ground.controller().await;
+    // Everything in the account would match, if an empty selector were a query without a filter.
+    let empty = json!({
+        "subnetSelectorTerms": [{"tags": {}}],
+        "securityGroupSelectorTerms": [{"name": ""}, {"tags": {}}],
+        "amiSelectorTerms": [{"name": "", "owner": "amazon"}],
+        "amiFamily": "AL2023",
+    });
+    ground.apply(&[ground.class(empty), pool(&json!({}))]).await;
+    for (kind, reason, fields) in [
+        ("SubnetsReady", "SubnetsNotFound", vec!["spec.subnetSelectorTerms[0].tags"]),
+        (
+            "SecurityGroupsReady",
+            "SecurityGroupsNotFound",
+            vec!["spec.securityGroupSelectorTerms[0].name", "spec.securityGroupSelectorTerms[1].tags"],
+        ),
+        ("AMIsReady", "AMINotFound", vec!["spec.amiSelectorTerms[0].name"]),
+    ] {
+        let message = ground.of_class(kind, "False", reason).await;
+        for field in fields {
+            assert!(message.contains(&format!("`{field}` is empty")), "{message}");
+        }
+    }
+    ground.of_class("Ready", "False", "UnhealthyDependents").await;
+    ground.deploy(1, json!({})).await;
+    ground.event("Pod", "FailedScheduling", "general").await;
+    assert!(ground.claims().list(&ListParams::default()).await.unwrap().items.is_empty());
+    for call in ["DescribeSubnets", "DescribeSecurityGroups", "DescribeImages"] {
+        assert_eq!(ground.ec2.calls().of(call).by(CONTROLLER).lines(), "", "no query without a filter");
+    }
+
+    // Beside a term that selects something, the empty one adds nothing.
+    let subnet = ground.subnets.values().next().unwrap();
+    let mended = json!({
+        "subnetSelectorTerms": [{"tags": {}}, {"id": subnet}],
+        "securityGroupSelectorTerms": [{"name": ""}, {"name": "default"}],
+    });
+    ground.apply(&[ground.class(mended)]).await;
+    let message = ground.of_class("SubnetsReady", "True", "SubnetsReady").await;
+    assert!(message.contains("`spec.subnetSelectorTerms[0].tags` is empty"), "{message}");
+    let class = ground.classes().get("default").await.unwrap();
+    let subnets = class.data["status"]["subnets"].as_array().unwrap();
+    assert_eq!((subnets.len(), subnets[0]["id"].as_str()), (1, Some(subnet.as_str())));
+    ground.running(1, SOON).await;
+    drop(controller);
+    ground.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn user_data_that_makes_no_node_launches_nothing() {
     let ground = Ground::bare("run ec2 suite").await;
     let _controller = ground.controller().await;

@@ -102,6 +102,17 @@ fn a_claim_and_its_node_are_one_by_the_instance_whatever_the_claim_says_of_the_n
     assert_eq!(deleting.collect::<Vec<_>>(), [("n", true), ("other", false)]);
 }
 
+#[test]
+fn of_two_nodes_with_one_provider_id_the_claim_has_the_one_that_it_names() {
+    let claim = CLAIM
+        .replace("name: k,", "name: k, deletionTimestamp: '2026-01-01T00:00:00Z',")
+        .replace("status: {", "status: {nodeName: n, ");
+    let other = node("", "").replace("name: n,", "name: z,");
+    let snapshot = snapshot(&[claim, node("", ""), other].concat());
+    let deleting = snapshot.problem.nodes.iter().map(|node| (&*node.name, node.deleting));
+    assert_eq!(deleting.collect::<Vec<_>>(), [("n", true), ("z", false)]);
+}
+
 fn daemon_set(name: &str, spec: &str) -> String {
     format!(
         "{{apiVersion: apps/v1, kind: DaemonSet, metadata: {{name: {name}}}, spec: {{template: {{spec: {{containers: [{{name: c, resources: {{limits: {{cpu: 100m}}}}}}], {spec}}}}}}}}}\n---\n"

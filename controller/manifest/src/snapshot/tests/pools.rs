@@ -92,6 +92,25 @@ fn a_pool_that_may_not_launch_says_why() {
 }
 
 #[test]
+fn all_buffers_together_have_a_bound() {
+    let template = "{apiVersion: v1, kind: PodTemplate, metadata: {name: t}, template: {spec: {containers: [{name: c, resources: {requests: {cpu: 500m}}}]}}}\n---\n";
+    let buffer = |name: &str, replicas: u32| {
+        format!(
+            "{{apiVersion: autoscaling.x-k8s.io/v1beta1, kind: CapacityBuffer, metadata: {{name: {name}}}, spec: {{podTemplateRef: {{name: t}}, replicas: {replicas}}}}}\n---\n"
+        )
+    };
+    let text = [buffer("a", 60_000), buffer("b", 60_000), buffer("c", 1), template.to_owned()].concat();
+    let snapshot = snapshot(&text);
+    assert_eq!(snapshot.problem.pods.len(), 100_000);
+    let warning = |name: &str, count: u32, wanted: u32| {
+        format!(
+            "CapacityBuffer `default/{name}` keeps room for {count} of {wanted} pods: all buffers together have at most 100000"
+        )
+    };
+    assert_eq!(snapshot.warnings, [warning("b", 40_000, 60_000), warning("c", 0, 1)]);
+}
+
+#[test]
 fn buffers_are_pods_of_the_lowest_priority_behind_all_others() {
     let workload = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: w}, spec: {replicas: 5, template: {spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}}}\n---\n";
     let template = "{apiVersion: v1, kind: PodTemplate, metadata: {name: t}, template: {spec: {containers: [{name: c, resources: {requests: {cpu: 500m}}}]}}}\n---\n";

@@ -21,6 +21,32 @@ fn pod(name: &str) -> Value {
 }
 
 #[test]
+fn a_node_with_the_provider_id_of_another_does_not_take_its_claim() {
+    let mut cluster = Cluster::default();
+    // The first by name is the other one.
+    for name in ["a0", "x0"] {
+        let node = json!({"metadata": {"name": name}, "spec": {"providerID": "id"}});
+        cluster.apply(Kind::Node, &node.to_string());
+    }
+    let mut claim = object(Kind::NodeClaim, 0, 0);
+    claim["status"]["providerID"] = "id".into();
+    let found = |cluster: &Cluster| {
+        let claim = cluster.claims().next().unwrap();
+        cluster.claimed(claim).node.unwrap().metadata.name.clone().unwrap()
+    };
+    claim["status"]["nodeName"] = "x0".into();
+    cluster.apply(Kind::NodeClaim, &claim.to_string());
+    assert_eq!(found(&cluster), "x0");
+    let planned = cluster.manifests();
+    let node = planned.node_claims[0].node.as_deref();
+    assert_eq!(node, Some("x0"));
+    // One that is not registered has the first.
+    claim["status"].as_object_mut().unwrap().remove("nodeName");
+    cluster.apply(Kind::NodeClaim, &claim.to_string());
+    assert_eq!(found(&cluster), "a0");
+}
+
+#[test]
 fn one_odd_pod_is_a_note_and_still_has_to_leave_its_node() {
     let mut cluster = Cluster::default();
     // A Node and a claim with the same provider ID.
