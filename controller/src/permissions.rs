@@ -1,8 +1,9 @@
 //! Permissions of the controller in a cluster: the single table from which the chart's roles are generated, and which
 //! is checked at startup.
 //!
-//! Read permissions follow from [`crate::watch`], write permissions from [`muster_stages::step::Write`]: a new kind or write is
-//! added to the table automatically or does not compile. The permissions of operators follow from the gateway's rules.
+//! Read permissions follow from [`crate::watch`], write permissions from [`muster_stages::step::Write`]: a new kind or
+//! write is added to the table automatically or does not compile. The permissions of operators follow from the
+//! gateway's rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 

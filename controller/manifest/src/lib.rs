@@ -78,19 +78,22 @@ impl Intake {
     /// Reads every object under `paths`: files, folders (recursively), `-` for `stdin`.
     ///
     /// # Errors
-    /// All objects that are rejected, or the first file that cannot be read.
+    /// All files that cannot be read, and all objects that are rejected.
     pub fn files(&mut self, paths: &[PathBuf], stdin: &mut dyn Read) -> Result<(), InputError> {
         let reader = &mut self.reader;
         let mut rejected = Rejected::default();
         for path in paths {
             let before = reader.objects();
-            source::each_source(path, stdin, &mut |source| {
+            let read = source::each_source(path, stdin, &mut |source| {
                 reader.enter(&source.name);
-                document::each_object(source, &mut |tree, origin| {
+                let read = document::each_object(source, &mut |tree, origin| {
                     rejected.note(reader.take(tree, origin));
                     Ok(())
-                })
-            })?;
+                });
+                rejected.note(read);
+                Ok(())
+            });
+            rejected.note(read);
             // Often a command before the pipe has failed, and "nothing is pending" would be misleading.
             if reader.objects() == before {
                 let name = if path.as_os_str() == "-" { "stdin".to_owned() } else { format!("`{}`", path.display()) };

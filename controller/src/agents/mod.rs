@@ -11,11 +11,11 @@
 //!                         ├─ keep ────► its conditions AgentReady and NodeVerdict      said (pure)
 //!                         │                  ├─► the leader's stages: initialize, verdict
 //!                         │                  └─► once it is ready: boot, duration of its phases
-//!                         └─ wants_logs, bundle ──► records: slots in the controller's namespace (muster_stages::archive)
+//!                         └─ wants_logs, bundle ──► records (muster_stages::archive): slots in a namespace
 //!
 //!   gateway ──► Operators ─┬─ review ──► TokenReview, SubjectAccessReview
 //!                          ├─ answer ◄── ClusterCache, records, by the functions of the commands (crate::cli)
-//!                          ├─ plan, launch, terminate ◄─► orders ◄─► Counter: if this replica leads (muster_stages::fleet)
+//!                          ├─ plan, launch, terminate ◄─► orders ◄─► Counter (muster_stages::fleet), on the leader
 //!                          └─ rows ◄── ClusterCache: rows of nodes, updated while there are watches
 //!
 //!   ClusterCache, Fence ──► health ──► gateway: serving status by name

@@ -1,5 +1,5 @@
-//! Archive of failing nodes ([`muster_stages::archive`]): at most one record per node and minute, logs of a few at once, and
-//! never before their conditions.
+//! Archive of failing nodes ([`muster_stages::archive`]): at most one record per node and minute, logs of a few at
+//! once, and never before their conditions.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -6,7 +6,8 @@
 //!   a taint without a mark ──────────────────────────► reconcile: cleanup ───► edge
 //! ```
 //!
-//! The state of a command is stored in the claims alone ([`muster_stages::disruption`]), so that a new leader continues it.
+//! The state of a command is stored in the claims alone ([`muster_stages::disruption`]), so that a new leader continues
+//! it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

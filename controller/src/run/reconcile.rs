@@ -93,8 +93,8 @@ pub(super) fn remember_moves<P: Provider>(
 /// the verdict as an error if it was attempted.
 ///
 /// When many pods are bound to a node, one write follows after the last of them: while some are missing the node is not
-/// disrupted ([`CommandNode`](muster_stages::disruption::CommandNode)), and an event that is not written yet counts like a
-/// written one.
+/// disrupted ([`CommandNode`](muster_stages::disruption::CommandNode)), and an event that is not written yet counts
+/// like a written one.
 async fn note_moves<P: Provider>(context: &LeaderContext<P>, name: &str) -> Result<Option<Timestamp>, Verdict> {
     let (step, mut observed, at) = {
         let cluster = context.cluster_cache.read();

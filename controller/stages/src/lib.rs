@@ -1,5 +1,5 @@
-//! Decisions of the controller. Pure: each stage is a function of a snapshot and a time, and returns a [`step`] of writes
-//! for the caller to carry out.
+//! Decisions of the controller. Pure: each stage is a function of a snapshot and a time, and returns a [`step`] of
+//! writes for the caller to carry out.
 //!
 //! ```text
 //!   objects of a cluster ──► state: one view, kept object by object ──┬─► provision   NodeClaims for pending pods
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! [`provision`] and [`disruption`] solve the problems that `muster_manifest::snapshot` assembles. [`roster`] lists the
-//! nodes for people and programs: the phase of each node and the report of its agent. [`archive`] defines the records that
-//! are kept of nodes that failed to join the cluster.
+//! nodes for people and programs: the phase of each node and the report of its agent. [`archive`] defines the records
+//! that are kept of nodes that failed to join the cluster.
 
 pub mod archive;
 pub mod classes;

@@ -16,8 +16,8 @@ impl Cluster {
         }
     }
 
-    /// Returns all objects as input of [`muster_manifest::snapshot::assemble`], each kind sorted by path, as an API server lists
-    /// them. Notes are not repeated as warnings.
+    /// Returns all objects as input of [`muster_manifest::snapshot::assemble`], each kind sorted by path, as an API
+    /// server lists them. Notes are not repeated as warnings.
     ///
     /// This copies the per-object data of pods, nodes and claims, but not the data that they share: some milliseconds
     /// for 20,000 pods.
