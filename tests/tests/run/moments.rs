@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::DynamicObject;
+use muster_tests::replica::Replica;
 use muster_tests::wait::{self, Selection};
 use serde_json::json;
 
@@ -15,6 +17,10 @@ const LATE: Duration = Duration::from_secs(8);
 /// Long enough for the cluster to come to rest, and for two passes over nodes.
 const STILL: Duration = Duration::from_secs(20);
 const LIFE: Duration = Duration::from_secs(75);
+/// Time for which a node without its accelerators is tolerated: that of Karpenter's provider.
+const TOLERATED: Duration = Duration::from_secs(600);
+/// What is left of it when the cluster has come to rest.
+const ILL_FOR: Duration = Duration::from_secs(15);
 
 /// Returns the time since `moment`.
 fn since(moment: Timestamp) -> Duration {
@@ -25,19 +31,52 @@ fn is_going(claim: &DynamicObject) -> bool {
     claim.metadata.deletion_timestamp.is_some() || claim.annotations().contains_key("muster.dev/disruption")
 }
 
-#[tokio::test]
-async fn drift_and_expiry_are_seen_at_their_moments_in_a_still_cluster() {
+/// A still cluster with one node, and what acts on it with these arguments.
+async fn still(life: &str, arguments: &[&str]) -> (Ground, Replica) {
     let ground = Ground::new("run suite").await;
     let policy = json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]});
     ground.small_nodes(&json!({"team": "a"}), &policy).await;
-    let life = json!({"spec": {"template": {"spec": {"expireAfter": format!("{}s", LIFE.as_secs())}}}});
-    let life = life.to_string();
+    let life = json!({"spec": {"template": {"spec": {"expireAfter": life}}}}).to_string();
     ground.cluster().kubectl(&["patch", "nodepool", "general", "--type=merge", "-p", &life]).await.unwrap();
-    let _replica = ground.replica("muster");
+    let replica = ground.replica_as("muster", ground.cluster().kubeconfig(), arguments);
     ground.deploy_pairs(2).await;
     ground.running(2, SOON).await;
+    (ground, replica)
+}
+
+/// The cluster has come to rest, and two passes have looked at it.
+async fn rests(ground: &Ground) {
     let rests = |claims: &[DynamicObject]| claims.len() == 1 && !claims.iter().any(is_going);
     wait::stays(ground.claims(), Selection::all(), STILL, "one NodeClaim", rests).await.unwrap();
+}
+
+#[tokio::test]
+async fn repair_is_begun_at_its_moment_in_a_still_cluster() {
+    let (ground, _replica) = still("Never", &["--feature-gates", "NodeRepair=true"]).await;
+    let node = ground.nodes().list(&ListParams::default()).await.unwrap().items.remove(0).name_any();
+    // Long enough ago that what is left of the tolerated time is longer than the cluster takes to come to rest.
+    let moment = Timestamp::from_second(Timestamp::now().as_second()).unwrap() + STILL + ILL_FOR;
+    let condition = json!({
+        "type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID79Error", "message": "it fell off the bus",
+        "lastTransitionTime": (moment - TOLERATED).to_string(), "lastHeartbeatTime": (moment - TOLERATED).to_string(),
+    });
+    let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+    ground.nodes().patch_status(&node, &PatchParams::default(), &patch).await.unwrap();
+    rests(&ground).await;
+
+    let claim = ground.claims().list(&ListParams::default()).await.unwrap().items.remove(0).name_any();
+    let begun = wait::until(ground.claims(), &claim, ILL_FOR + SOON, "the NodeClaim is repaired", is_going).await;
+    let late = since(moment);
+    println!("repair is begun {late:?} after its moment");
+    assert!(Timestamp::now() >= moment, "and not before it");
+    assert!(late < LATE, "repair is begun {late:?} after its moment");
+    begun.unwrap();
+}
+
+#[tokio::test]
+async fn drift_and_expiry_are_seen_at_their_moments_in_a_still_cluster() {
+    let (ground, _replica) = still(&format!("{}s", LIFE.as_secs()), &[]).await;
+    rests(&ground).await;
 
     let labels = json!({"spec": {"template": {"metadata": {"labels": {"team": "b"}}}}}).to_string();
     let changed = Timestamp::now();

@@ -3,6 +3,7 @@
 //! A day that breaks a rule is made smaller for as long as it still does, and written to a script that `muster simulate
 //! --script` plays again.
 
+mod cycles;
 mod garbage;
 mod random;
 mod stories;

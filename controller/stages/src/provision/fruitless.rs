@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   a place is lost: its node is up, and its pod is still pending ──► unused: set of the pod, NodeClaim
+//!   (not if other pods were bound there first, except before the node was open, or once the pod was nominated to it)
 //!   a pod of the set is bound as planned ───────────────────────────► unused ones are forgotten
 //!
 //!   a pod of the set is pending, and a node launched for the set in the last ten minutes does not accept it any more,

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use muster_api::conditions::nodeclaim;
 use muster_scheduling::model::{BoundPod, Pod, Problem, Resources, SpecId};
 use muster_scheduling::{Exchange, exchange};
 use rustc_hash::FxHashMap;
@@ -18,6 +19,7 @@ use rustc_hash::FxHashMap;
 use super::Round;
 use super::plan::{ClaimAndNode, Placed, Plan};
 use super::round::planned;
+use crate::lifecycle::is_true;
 
 /// An unbound pod with a place.
 struct Seated {
@@ -124,19 +126,24 @@ fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTree
     if moves.len() + left.len() > 0 {
         tracing::debug!(moved = moves.len(), left = left.len(), "places were exchanged");
     }
-    let came: BTreeSet<&str> =
-        round.view.claims.iter().filter(|one| one.node_name().is_some()).map(|one| one.name()).collect();
+    let came: BTreeMap<&str, &ClaimAndNode<'_>> =
+        round.view.claims.iter().filter(|one| one.node_name().is_some()).map(|one| (one.name(), one)).collect();
     let is_alone = |claim: &str, pods: &[Placed]| {
         let of_plan = |pod: &BoundPod| pods.iter().any(|placed| placed.path == pod.name);
-        let mut bound = problem.nodes[nodes[claim]].bound.iter();
-        came.contains(claim) && bound.all(|pod| of_plan(pod) || pod.daemon)
+        problem.nodes[nodes[claim]].bound.iter().all(|pod| of_plan(pod) || pod.daemon)
     };
+    let Plan { placed, nominations, .. } = plan;
     let (mut moved, mut missed) = (Vec::new(), Vec::new());
-    plan.placed.retain(|claim, pods| {
-        // The node is up without pods outside of the plan, and still has no room.
-        let is_evidence = is_alone(claim, pods);
+    placed.retain(|claim, pods| {
+        let came = came.get(claim.as_str());
+        // The node is up without pods outside of the plan, and still has no room; or others came before it was open.
+        let is_closed = |one: &&ClaimAndNode<'_>| !is_true(one.claim, nodeclaim::REGISTERED);
+        let is_evidence = came.is_some_and(|one| is_closed(one) || is_alone(claim, pods));
         for pod in pods.extract_if(.., |pod| gone.contains_key(&*pod.path)) {
-            if is_evidence && gone.get(&*pod.path) == Some(&None) {
+            // kube-scheduler keeps the room of a nominated pod: another scheduler took it.
+            let nominated = nominations.get(&pod.uid).map(|one| &*one.node);
+            let is_taken = nominated.is_some() && nominated == came.and_then(|one| one.node_name());
+            if (is_evidence || is_taken) && gone.get(&*pod.path) == Some(&None) {
                 missed.push((Arc::clone(&pod.set), claim.clone()));
             }
             moved.push(pod);

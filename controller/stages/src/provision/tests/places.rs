@@ -1,5 +1,7 @@
 //! Places are kept until pods are where they were planned.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::fixture::{Cluster, marked, node, pod};
@@ -256,4 +258,39 @@ fn who_is_moved_to_a_node_that_comes_keeps_its_room_there_until_it_is_told() {
     let words = cluster.round(23);
     assert_eq!(words.iter().filter(|word| word.starts_with("create")).count(), 1, "{words:?}");
     assert_eq!((placed(&cluster, &one).len(), placed(&cluster, &other).len()), (3, 2), "as before");
+}
+
+/// Buys nodes for a pod of which another scheduler takes each, before it is open or when the pod has been told of it.
+/// Returns the number of nodes, and what is said in the end.
+fn taken_by_another_scheduler(is_told: bool) -> (usize, Vec<String>) {
+    let mut cluster = Cluster::new();
+    cluster.add(marked("a", "1500m"));
+    let mut words = cluster.round(0);
+    let mut known = BTreeSet::new();
+    for now in (10..100).step_by(10) {
+        let mut claims = cluster.claims().into_iter().filter_map(|claim| claim.metadata.name);
+        let Some(claim) = claims.find(|claim| known.insert(claim.clone())) else { break };
+        cluster.launch(&claim, "1900m");
+        cluster.join(&claim, now);
+        if is_told {
+            cluster.nominate(now);
+            cluster.initialize(&claim, now + 1);
+        }
+        let other = format!("other{now}");
+        cluster.add(pod(&other, "1800m"));
+        cluster.bind(&other, &format!("node-{claim}"));
+        words = cluster.round(now + 2);
+    }
+    (known.len(), words)
+}
+
+#[test]
+fn third_node_that_another_scheduler_takes_is_the_last() {
+    for is_told in [false, true] {
+        let (bought, words) = taken_by_another_scheduler(is_told);
+        let is_held =
+            |word: &String| word.starts_with("LaunchesHeld a: ") && word.contains("exceeds node resources, cpu");
+        assert!(words.iter().any(is_held), "{words:?}");
+        assert_eq!(bought, 3, "told before it is taken: {is_told}");
+    }
 }
