@@ -12,7 +12,8 @@
 //! The kubelet writes the status of its Node, so a compromised machine can write any value. The values affect later
 //! purchases, and are accepted only within [`Bounds`]: at most what another source states for the machine, and not so
 //! little that it could more than double the number of nodes. A value below the computed one shrinks all other nodes of
-//! the type, so it counts only if two instances report it.
+//! the type, so it counts only if two instances report it, and not against most of those that were heard: what liars
+//! have said is taken back by the nodes that come after them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -96,6 +97,13 @@ pub struct Learned {
     edition: u64,
 }
 
+/// Maximum number of instances whose values are compared. They are those with the first IDs, which AWS draws, so that
+/// the order of reports does not matter.
+const SAMPLE: usize = 32;
+/// Divisor of the middle value for the distance at which lower values are outliers. Nodes of one build differ by a few
+/// MiB.
+const OUTLIER_PART: i64 = 50;
+
 /// State of a type in a build.
 #[derive(Debug, Clone)]
 struct Known {
@@ -114,7 +122,11 @@ struct Heard {
 /// The two lowest values of different instances, counting the minimum of each instance. It does not grow with the
 /// number of instances, and does not depend on the order of reports.
 #[derive(Debug, Clone, Default)]
-struct Least([Option<(i64, Arc<str>)>; 2]);
+struct Least {
+    two: [Option<(i64, Arc<str>)>; 2],
+    /// Minimum of each instance, of at most [`SAMPLE`] instances.
+    sample: BTreeMap<Arc<str>, i64>,
+}
 
 // === impl Doubt ===
 
@@ -195,7 +207,12 @@ impl Room {
 
 impl Least {
     fn add(&mut self, amount: i64, instance: &Arc<str>) {
-        let Self([first, second]) = self;
+        let Self { two: [first, second], sample } = self;
+        let least = sample.entry(Arc::clone(instance)).or_insert(amount);
+        *least = amount.min(*least);
+        if sample.len() > SAMPLE {
+            sample.pop_last();
+        }
         let said = |one: &Option<(i64, Arc<str>)>| one.as_ref().map_or(i64::MAX, |(amount, _)| *amount);
         let is_its = |one: &Option<(i64, Arc<str>)>| one.as_ref().is_some_and(|(_, of)| of == instance);
         let new = Some((amount, Arc::clone(instance)));
@@ -211,10 +228,19 @@ impl Least {
     }
 
     /// Returns the value that replaces the `computed` one: the lowest. A value below the computed one counts only if a
-    /// second instance confirms it; a single one still prevents a higher value.
+    /// second instance confirms it and it is no outlier; a single one still prevents a higher value.
     fn counts(&self, computed: i64) -> i64 {
-        let said = |at: usize| self.0[at].as_ref().map_or(i64::MAX, |(amount, _)| *amount);
-        said(0).max(computed.min(said(1)))
+        let said = |at: usize| self.two[at].as_ref().map_or(i64::MAX, |(amount, _)| *amount);
+        said(0).max(computed.min(said(1).max(self.least_of_most())))
+    }
+
+    /// Returns the lowest value that is no outlier: not far below the middle one.
+    fn least_of_most(&self) -> i64 {
+        let mut said: Vec<i64> = self.sample.values().copied().collect();
+        said.sort_unstable();
+        let middle = said.get(said.len() / 2).copied().unwrap_or_default();
+        let least = middle - middle / OUTLIER_PART;
+        said.into_iter().find(|amount| *amount >= least).unwrap_or_default()
     }
 }
 

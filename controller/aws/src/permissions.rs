@@ -51,6 +51,8 @@ pub enum Scope {
     ProfilesMadeWithTags,
     /// Instance profiles with the cluster's tags.
     OwnProfiles,
+    /// Tags of instance profiles with the cluster's tags: only tags with which they remain the cluster's.
+    TagsOfOwnProfiles,
     /// Any instance profile; read-only actions.
     Profiles,
 }
@@ -117,6 +119,12 @@ pub const PERMISSIONS: &[Permission] = &[
     of("ec2:DeleteLaunchTemplate", Feature::Core, Scope::OwnInstancesAndTemplates, "remove unused launch templates"),
     of("ec2:DescribeInstances", Feature::Core, Scope::Region, "read the state of instances"),
     of("ec2:DescribeLaunchTemplates", Feature::Core, Scope::Region, "find launch templates again"),
+    of(
+        "ec2:DescribeLaunchTemplateVersions",
+        Feature::Core,
+        Scope::Region,
+        "launch with no template that somebody else has made",
+    ),
     of("ec2:DescribeSubnets", Feature::Core, Scope::Region, "resolve spec.subnetSelectorTerms"),
     of("ec2:DescribeSecurityGroups", Feature::Core, Scope::Region, "resolve spec.securityGroupSelectorTerms"),
     of("ec2:DescribeImages", Feature::Core, Scope::Region, "resolve spec.amiSelectorTerms"),
@@ -126,7 +134,7 @@ pub const PERMISSIONS: &[Permission] = &[
     of("ssm:GetParameter", Feature::Core, Scope::PublicParameters, "resolve aliases of images"),
     by(FLEET, "iam:PassRole", Feature::Core, Scope::NodeRole, "give instances their role"),
     of(PROFILE, Feature::InstanceProfiles, Scope::ProfilesMadeWithTags, "create the instance profile of a role"),
-    by(PROFILE, "iam:TagInstanceProfile", Feature::InstanceProfiles, Scope::OwnProfiles, "tag it"),
+    by(PROFILE, "iam:TagInstanceProfile", Feature::InstanceProfiles, Scope::TagsOfOwnProfiles, "tag it"),
     of("iam:AddRoleToInstanceProfile", Feature::InstanceProfiles, Scope::OwnProfiles, "put the role into it"),
     of("iam:RemoveRoleFromInstanceProfile", Feature::InstanceProfiles, Scope::OwnProfiles, "remove it with its class"),
     of("iam:DeleteInstanceProfile", Feature::InstanceProfiles, Scope::OwnProfiles, "remove it with its class"),

@@ -119,7 +119,7 @@ impl Grantee {
             Scope::OwnCluster => vec![format!("arn:{partition}:eks:{region}:{account}:cluster/{}", self.cluster)],
             Scope::PublicParameters => vec![format!("arn:{partition}:ssm:{region}::parameter/aws/service/*")],
             Scope::NodeRole => vec![node_role.clone()],
-            Scope::ProfilesMadeWithTags | Scope::OwnProfiles | Scope::Profiles => profiles(),
+            Scope::ProfilesMadeWithTags | Scope::OwnProfiles | Scope::TagsOfOwnProfiles | Scope::Profiles => profiles(),
         }
     }
 
@@ -161,6 +161,12 @@ impl Grantee {
             }
             Scope::ProfilesMadeWithTags => vec![owned("Request"), named(), place("Request"), class("Request")],
             Scope::OwnProfiles => vec![owned("Resource"), place("Resource"), class("Resource")],
+            Scope::TagsOfOwnProfiles => {
+                let side = |side| [owned(side), place(side), class(side)];
+                let mut both = [side("Resource"), side("Request")].concat();
+                both.push(named());
+                both
+            }
         }
     }
 }
@@ -200,6 +206,20 @@ mod tests {
         }
         for one in PERMISSIONS.iter().filter(|one| one.feature == Feature::Core) {
             assert!(core.contains(&format!("\"{}\"", one.action)), "{}", one.action);
+        }
+    }
+
+    #[test]
+    fn a_profile_cannot_be_tagged_as_another_clusters() {
+        let all: BTreeSet<Feature> = Feature::ALL.into_iter().collect();
+        let policy = policy(&grantee(), &all);
+        let statements = policy["Statement"].as_array().unwrap();
+        let tagging = |one: &&Value| one["Action"].to_string().contains("iam:TagInstanceProfile");
+        let tagging: Vec<&Value> = statements.iter().filter(tagging).collect();
+        assert_eq!(tagging.len(), 1);
+        for side in ["Resource", "Request"] {
+            let key = format!("aws:{side}Tag/kubernetes.io/cluster/shop");
+            assert_eq!(tagging[0]["Condition"]["StringEquals"][&key], "owned", "{tagging:#?}");
         }
     }
 

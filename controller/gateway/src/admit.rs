@@ -1,10 +1,13 @@
 //! Admission of a peer's calls by the rule of the RPC.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use muster_link::{NodeIdentity, Policy};
+use tokio::time::Instant;
 use tonic::Status;
 
+use crate::bucket::{Bucket, Rate};
 use crate::peer::Peer;
 use crate::refusals::Refusals;
 use crate::rules::{Rule, rule};
@@ -13,15 +16,24 @@ use crate::sources::Sources;
 /// Message to a caller whose certificate is not valid or was revoked.
 const ENROL: &str = "this certificate does not speak for a node: enrol";
 
+/// Rate of warnings about certificates that were revoked; the count has all of them.
+const TOLD: Rate = Rate::new(10, Duration::from_secs(10));
+
 /// Admits or refuses calls of nodes.
 #[derive(Debug)]
 pub(crate) struct Gate<S> {
     pub(crate) sources: Arc<S>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) refusals: Refusals,
+    /// Bucket of warnings.
+    told: Mutex<Bucket>,
 }
 
 impl<S: Sources> Gate<S> {
+    pub(crate) fn new(sources: Arc<S>, policy: Arc<Policy>, refusals: Refusals) -> Self {
+        Self { sources, policy, refusals, told: Mutex::new(Bucket::full(TOLD, Instant::now())) }
+    }
+
     /// Returns an error if `peer` may not call the RPC at `path`.
     pub(crate) fn admit(&self, path: &str, peer: &Peer) -> Result<(), Status> {
         match rule(path) {
@@ -50,7 +62,10 @@ impl<S: Sources> Gate<S> {
             return Ok(());
         }
         self.refusals.count("CertificateTakenBack");
-        tracing::warn!(instance = node.instance, peer = %peer.address, "a certificate that does not count any more was used");
+        // Whoever has such a certificate can use it all the time.
+        if self.told.lock().unwrap_or_else(PoisonError::into_inner).take(TOLD, Instant::now()) {
+            tracing::warn!(instance = node.instance, peer = %peer.address, "a certificate that does not count any more was used");
+        }
         Err(Status::unauthenticated(ENROL))
     }
 

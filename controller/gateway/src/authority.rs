@@ -115,7 +115,7 @@ impl Pair {
     /// The certificate library fails.
     pub fn make(now: Timestamp) -> Result<Self, AuthorityFault> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let certificate = authority_params(now).self_signed(&key)?;
+        let certificate = authority_params(now, BELOW_ROOT).self_signed(&key)?;
         Ok(Self { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
@@ -125,8 +125,8 @@ impl Pair {
     /// # Errors
     /// A key cannot be read.
     pub fn vouch(&self, next: &Self, now: Timestamp) -> Result<String, AuthorityFault> {
-        let issuer = Issuer::new(authority_params(now), key_pair(&self.key)?);
-        Ok(authority_params(now).signed_by(&key_pair(&next.key)?, &issuer)?.pem())
+        let issuer = Issuer::new(authority_params(now, BELOW_ROOT), key_pair(&self.key)?);
+        Ok(authority_params(now, 0).signed_by(&key_pair(&next.key)?, &issuer)?.pem())
     }
 
     /// Returns the fingerprint by which agents pin this CA.
@@ -165,7 +165,7 @@ impl Authority {
         let trust = |of: Vec<_>| Trust::new(of).ok_or(AuthorityFault::Material("certificate"));
         // The issuer's name and key come from here, not from the CA certificate: verifying one issued certificate
         // checks that both match.
-        let issuer = Issuer::new(authority_params(now), key_pair(&signing.key)?);
+        let issuer = Issuer::new(authority_params(now, BELOW_ROOT), key_pair(&signing.key)?);
         let (certificate, key) = server(&issuer, now)?;
         if !trust(own.clone())?.has_issued(&certificate, now) {
             return Err(AuthorityFault::Apart);
@@ -260,11 +260,15 @@ fn config(
     Ok(Arc::new(config))
 }
 
-fn authority_params(now: Timestamp) -> CertificateParams {
+/// Number of CAs that may stand between a root and a certificate: the next one, which the root certifies.
+const BELOW_ROOT: u8 = 1;
+
+/// Returns the parameters of a CA with at most `below` CAs below it.
+fn authority_params(now: Timestamp, below: u8) -> CertificateParams {
     let mut params = CertificateParams::default();
     named(&mut params, "muster");
     valid(&mut params, now, AUTHORITY_LIFE);
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(below));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     params
 }
@@ -285,6 +289,19 @@ fn valid(params: &mut CertificateParams, now: Timestamp, life: SignedDuration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_root_may_certify_the_next_authority_and_that_one_no_other() {
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let [one, next] = [(); 2].map(|()| Pair::make(now).unwrap());
+        // BasicConstraints in DER: a CA, and the length of the path below it.
+        let has_path = |pem: &str, length: u8| {
+            let der = certificates(pem, "certificate").unwrap().remove(0);
+            der.windows(8).any(|bytes| bytes == [0x30, 6, 1, 1, 0xff, 2, 1, length])
+        };
+        assert!(has_path(&one.certificate, 1));
+        assert!(has_path(&one.vouch(&next, now).unwrap(), 0));
+    }
 
     #[test]
     fn an_authority_is_read_as_it_was_made() {

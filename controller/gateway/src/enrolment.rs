@@ -1,26 +1,27 @@
 //! RPCs of enrolment: they gather the evidence for [`muster_link::decide`] and carry out its decision.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_link::document::{self, Certificates};
 use muster_link::sts::{self, CallerFault, SignedRequest};
 use muster_link::{
-    Admission, Answers, Case, Evidence, KeyHash, NONCE_BYTES, Nonce, Nonces, Policy, PreviousKey, Refusal, Remedy,
-    Unasked, decide, examine,
+    Admission, Answers, Case, Evidence, KeyHash, NONCE_BYTES, Nonce, Policy, PreviousKey, Refusal, Remedy, Unasked,
+    check_nonce, decide, examine,
 };
 use muster_proto::muster::enrolment_server::Enrolment;
 use muster_proto::muster::{
     ChallengeRequest, ChallengeResponse, Credential, EnrolRequest, EnrolResponse, RenewRequest, RenewResponse,
 };
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tonic::{Request, Response, Status};
 
 use crate::authority::{Authority, Issued};
 use crate::peer::Peer;
+use crate::recent::Recent;
 use crate::refusals::Refusals;
 use crate::sources::{Recorded, Sources, Unavailable};
 
@@ -42,8 +43,8 @@ pub(crate) struct Enrolments<S> {
     pub(crate) authority: watch::Receiver<Arc<Authority>>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) certificates: Arc<Certificates>,
-    pub(crate) nonces: Mutex<Nonces>,
     pub(crate) at_once: Semaphore,
+    pub(crate) recent: Recent,
     pub(crate) refusals: Refusals,
     pub(crate) clock: fn() -> Timestamp,
 }
@@ -54,11 +55,8 @@ impl<S: Sources> Enrolment for Enrolments<S> {
         let peer = peer(&request)?;
         let mut bytes = [0; NONCE_BYTES];
         aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Status::internal("no random numbers"))?;
-        let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
-        let given = nonces.give(Nonce::new(bytes), peer.key, (self.clock)()).map_err(|many| {
-            self.refusals.count("TooManyNonces");
-            Status::resource_exhausted(many.to_string())
-        })?;
+        let mut slot = peer.nonce.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = slot.give(Nonce::new(bytes), peer.key, (self.clock)());
         Ok(Response::new(ChallengeResponse {
             nonce: given.nonce.bytes().to_vec(),
             expires_at: Some(moment(given.expires_at)),
@@ -76,6 +74,9 @@ impl<S: Sources> Enrolment for Enrolments<S> {
     async fn renew(&self, request: Request<RenewRequest>) -> Result<Response<RenewResponse>, Status> {
         let peer = peer(&request)?;
         let node = peer.node.as_ref().ok_or_else(|| Status::unauthenticated(REFUSED))?;
+        if let Some(issued) = self.recent(&peer, &node.instance) {
+            return Ok(Response::new(RenewResponse { credential: Some(credential(issued)) }));
+        }
         let described = within(self.sources.describe(&node.instance)).await.map_err(|_| Status::unavailable(AGAIN))?;
         let Some(described) = described.filter(|it| it.is_running && it.instance == node.instance) else {
             self.refusals.count("NotRunning");
@@ -88,7 +89,10 @@ impl<S: Sources> Enrolment for Enrolments<S> {
 
 impl<S: Sources> Enrolments<S> {
     async fn admit(&self, peer: &Peer, request: EnrolRequest) -> Result<Issued, Status> {
-        let given = self.nonces.lock().unwrap_or_else(PoisonError::into_inner).take(&peer.key);
+        let given = peer.nonce.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // First, since it costs nothing: a caller without a nonce must not have a document verified.
+        check_nonce(given.as_ref(), peer.key, Nonce::read(&request.nonce), (self.clock)())
+            .map_err(|refusal| self.refused(&refusal, peer, ""))?;
         let document = document::verify(&request.identity_document, &self.certificates, &self.policy.region);
         let instance = document.as_ref().map(|it| it.instance.clone()).unwrap_or_default();
         // First come, first served. Documents that AWS has not signed do not take a turn.
@@ -113,8 +117,14 @@ impl<S: Sources> Enrolments<S> {
         };
         let refused = |refusal: Refusal| self.refused(&refusal, peer, &instance);
         let question = examine(&case).map_err(refused)?;
+        // The answer was lost, or the node asks for another one at once.
+        if launch.as_ref().and_then(|it| it.enrolled).is_some_and(|it| it.key == peer.key)
+            && let Some(issued) = self.recent(peer, &instance)
+        {
+            return Ok(issued);
+        }
         let (described, caller) =
-            tokio::join!(within(self.sources.describe(&question.instance)), self.caller(question.request.as_ref()));
+            tokio::join!(within(self.sources.describe(&question.instance)), self.caller(&question.request));
         let answers = Answers { caller, described: described.map_err(|_| Unasked) };
         let admission = decide(&case, &answers).map_err(refused)?;
         let before = launch.as_ref().and_then(|it| it.enrolled).map(|it| it.key);
@@ -139,13 +149,12 @@ impl<S: Sources> Enrolments<S> {
         }
     }
 
-    /// Asks STS who signed the request, if there is a request.
-    async fn caller(&self, request: Option<&SignedRequest>) -> Option<Result<sts::Caller, CallerFault>> {
-        let answer = within(self.sources.ask_sts(request?)).await;
-        Some(match answer {
+    /// Asks STS who signed the request.
+    async fn caller(&self, request: &SignedRequest) -> Result<sts::Caller, CallerFault> {
+        match within(self.sources.ask_sts(request)).await {
             Ok((status, body)) => sts::read(status, &body),
             Err(Unavailable(why)) => Err(CallerFault::Unavailable(why)),
-        })
+        }
     }
 
     /// Records the enrolment before the certificate is issued: from then on another key is another enrolment.
@@ -162,10 +171,18 @@ impl<S: Sources> Enrolments<S> {
 
     fn issue(&self, peer: &Peer, identity: &muster_link::NodeIdentity, addresses: &[IpAddr]) -> Result<Issued, Status> {
         let authority = Arc::clone(&self.authority.borrow());
-        authority.node(identity, addresses, &peer.public_key_info, (self.clock)()).map_err(|error| {
+        let issued = authority.node(identity, addresses, &peer.public_key_info, (self.clock)()).map_err(|error| {
             tracing::error!(%error, instance = identity.instance, "no certificate can be made");
             Status::internal("no certificate can be made")
-        })
+        })?;
+        self.recent.note(&identity.instance, peer.key, &authority, &issued, Instant::now());
+        Ok(issued)
+    }
+
+    /// Returns the certificate that the caller was given moments ago, if any.
+    fn recent(&self, peer: &Peer, instance: &str) -> Option<Issued> {
+        let authority = Arc::clone(&self.authority.borrow());
+        self.recent.of(instance, peer.key, &authority, Instant::now())
     }
 
     fn later(&self, code: &'static str) -> Status {

@@ -1,7 +1,8 @@
 //! RPCs for operators' orders, validated and passed on, and for lists and watches of nodes.
 
+use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::Stream;
 use muster_proto::muster::fleet_server::Fleet;
@@ -9,7 +10,7 @@ use muster_proto::muster::{
     LaunchRequest, LaunchResponse, ListRequest, ListResponse, Order, PlanRequest, PlanResponse, TerminateRequest,
     TerminateResponse, WatchRequest, WatchResponse,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Response, Status};
 
 use crate::operators::{Caller, Operators, Question, Turns, caller, name, name_or_none};
@@ -28,13 +29,58 @@ const LONGEST_UID: usize = 64;
 pub(crate) struct Orders<S> {
     sources: Arc<S>,
     turns: Turns,
-    watches: Arc<Semaphore>,
+    watches: Watches,
+}
+
+/// Places of watches. One user has at most half of them, so that there is one for others.
+#[derive(Debug, Clone)]
+struct Watches {
+    places: Arc<Semaphore>,
+    of_user: usize,
+    /// Number of watches by user. Held briefly, never across an await.
+    users: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+/// Place of a watch, which is free once this is dropped.
+#[derive(Debug)]
+pub(crate) struct Watching {
+    user: String,
+    users: Arc<Mutex<HashMap<String, usize>>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Watches {
+    fn new(most: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(most)), of_user: most.div_ceil(2), users: Arc::default() }
+    }
+
+    fn take(&self, user: String) -> Option<Watching> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if users.get(&user).is_some_and(|count| *count >= self.of_user) {
+            return None;
+        }
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        *users.entry(user.clone()).or_default() += 1;
+        Some(Watching { user, users: Arc::clone(&self.users), _place: place })
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = users.get_mut(&self.user) {
+            *count -= 1;
+            if *count == 0 {
+                users.remove(&self.user);
+            }
+        }
+    }
 }
 
 impl<S: Operators> Orders<S> {
     /// Creates the service with at most `watches` concurrent watches.
     pub(crate) fn new(sources: Arc<S>, turns: Turns, watches: usize) -> Self {
-        Self { sources, turns, watches: Arc::new(Semaphore::new(watches)) }
+        Self { sources, turns, watches: Watches::new(watches) }
     }
 }
 
@@ -109,9 +155,9 @@ impl<S: Operators> Fleet for Orders<S> {
     }
 
     async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let Caller { ending, .. } = caller(request.extensions())?;
+        let Caller { name: user, ending } = caller(request.extensions())?;
         let pool = name_or_none(request.into_inner().node_pool, "node_pool")?;
-        let Ok(place) = Arc::clone(&self.watches).try_acquire_owned() else {
+        let Some(place) = self.watches.take(user) else {
             return Err(Status::resource_exhausted("too many watch at once: try again"));
         };
         Ok(Response::new(Box::pin(watched(self.sources.rows(), pool, ending, place))))
@@ -144,6 +190,19 @@ mod tests {
         assert_eq!(refused, "order.requests: has 101 entries, and 100 are the most");
         let refused = ordered(|order| order.requirements = vec![Requirement::default(); 101]).unwrap_err();
         assert_eq!(refused, "order.requirements: has 101 entries, and 100 are the most");
+    }
+
+    #[test]
+    fn a_user_has_half_of_the_watches() {
+        let watches = Watches::new(4);
+        let take = |user: &str| watches.take(user.to_owned());
+        let of_ann = [take("ann").unwrap(), take("ann").unwrap()];
+        assert!(take("ann").is_none());
+        let _of_ben = [take("ben").unwrap(), take("ben").unwrap()];
+        assert!(take("eve").is_none(), "all are taken");
+        drop(of_ann);
+        assert!(take("eve").is_some());
+        assert_eq!(watches.users.lock().unwrap().len(), 1, "nothing is kept of who has gone");
     }
 
     #[test]

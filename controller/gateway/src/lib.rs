@@ -4,8 +4,8 @@
 //!  9443  TLS 1.3; nodes with a client certificate, operators with a token    8082 plaintext
 //!    │                                                                         └─► health; reflection
 //!    ▼
-//!  listen ─► limits of connections, handshakes, age ─► trust: which key, which node ─► Peer
-//!                                                                                        │
+//!  arrivals ─► listen: handshakes, age ─► trust: which key, which node ─► Peer
+//!    (rate and number by source)                                             │
 //!  rules: a row for each RPC that the descriptors have ─► admit: may this peer call it? ─┤
 //!                                                                                        ▼
 //!                        enrolment ─► muster_link::{examine, decide} ◄─► Sources: launches, EC2, STS, records
@@ -21,7 +21,9 @@
 //! replica is written through [`Sources`] before the call is answered.
 
 mod admit;
+mod arrivals;
 mod authority;
+mod bucket;
 mod enrolment;
 mod fleet;
 pub mod health;
@@ -29,17 +31,22 @@ mod limits;
 mod listen;
 mod operators;
 mod peer;
+pub mod plaintext;
 mod read;
+mod recent;
 mod reflection;
 mod refusals;
 mod reports;
+mod reviews;
 mod rows;
 mod rules;
 mod secured;
 mod sources;
+mod streams;
 mod trust;
 
 pub use self::authority::{AUTHORITY_LIFE, Authority, AuthorityFault, Material, NODE_LIFE, Pair};
+pub use self::bucket::Rate;
 pub use self::limits::Limits;
 pub use self::listen::{Gateway, serve};
 pub use self::operators::{Access, Operators, Question, Unanswered};

@@ -1,8 +1,8 @@
 //! Connections: their number and lifetime, and the identification of the peer.
 
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -11,8 +11,8 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use jiff::Timestamp;
+use muster_link::Policy;
 use muster_link::document::Certificates;
-use muster_link::{Nonces, Policy};
 use muster_proto::answer::{HealthOf, Statuses};
 use muster_proto::health::health_server::HealthServer;
 use muster_proto::muster::diagnosis_server::DiagnosisServer;
@@ -20,34 +20,37 @@ use muster_proto::muster::enrolment_server::EnrolmentServer;
 use muster_proto::muster::fleet_server::FleetServer;
 use muster_proto::muster::node_reports_server::NodeReportsServer;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
-use tonic::Status;
+use tokio::time::{Instant, sleep, timeout};
 use tonic::body::Body;
 use tonic::service::Routes;
+use tonic::{Code, Status};
 use tower::Service;
 
 use crate::admit::Gate;
+use crate::arrivals::{Arrival, Arrivals};
 use crate::authority::Authority;
 use crate::enrolment::Enrolments;
 use crate::fleet::Orders;
-use crate::limits::{Addresses, Limits};
+use crate::limits::Limits;
 use crate::operators::{Answers, Caller, Operators, Reception, Turns};
 use crate::peer::Peer;
+use crate::recent::Recent;
 use crate::reflection::{Bounded, reflection};
 use crate::refusals::Refusals;
-use crate::reports::{Reports, Streams};
+use crate::reports::Reports;
 use crate::rules::{Rule, rule};
 use crate::secured::Secured;
 use crate::sources::Sources;
+use crate::streams::Streams;
 
 /// Maximum number of concurrent calls per connection: a stream, a renewal, health.
 const CALLS: u32 = 8;
 /// Maximum size of a call's headers in bytes: its path and a few names.
 const HEADERS: u32 = 16 * 1024;
-/// Maximum size of an enrolment message in bytes: a document of 16 KiB, a token of 8 KiB.
-const ENROLMENT: usize = 64 * 1024;
+/// Maximum size of an enrolment message in bytes: a document of 16 KiB, a token of 8 KiB, and the rest.
+const ENROLMENT: usize = 32 * 1024;
 /// Maximum size of a Diagnosis request in bytes: two names.
 const QUESTION: usize = 4 * 1024;
 /// Maximum size of an order in bytes: as many requirements as a NodePool may have, with lists of instance types.
@@ -56,6 +59,9 @@ const ORDER: usize = 64 * 1024;
 const MESSAGE: usize = 256 * 1024;
 /// Initial HTTP/2 flow-control window of a stream in bytes.
 const WINDOW: u32 = 64 * 1024;
+/// Calls at once, window and buffer of a connection that is not a node's. It holds at most some 100 KiB: messages of a
+/// stranger are small, and an operator makes a call beside a watch.
+const OF_STRANGERS: (u32, u32, usize) = (2, 32 * 1024, 16 * 1024);
 /// Pause after an error of `accept`, which means that this process lacks file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -87,7 +93,7 @@ struct Shared<S, O> {
     reception: Reception<O>,
     routes: Routes,
     authority: watch::Receiver<Arc<Authority>>,
-    handshakes: Semaphore,
+    strangers: Arc<Semaphore>,
     nodes: Arc<Semaphore>,
     limits: Limits,
     clock: fn() -> Timestamp,
@@ -109,16 +115,16 @@ pub async fn serve<S: Sources, O: Operators>(
         authority: authority.clone(),
         policy: Arc::clone(&policy),
         certificates: Arc::new(certificates),
-        nonces: Mutex::new(Nonces::new(limits.nonces)),
         at_once: Semaphore::new(limits.enrolments),
+        recent: Recent::new(limits.certificate_interval, Instant::now()),
         refusals: refusals.clone(),
         clock,
     };
-    let gate = Arc::new(Gate { sources, policy, refusals: refusals.clone() });
-    let reception = Reception::new(Arc::clone(&operators), refusals.clone(), limits.reviews_per_second);
+    let gate = Arc::new(Gate::new(sources, policy, refusals.clone()));
+    let reception = Reception::new(Arc::clone(&operators), refusals.clone(), &limits);
     let reports = Reports {
         gate: Arc::clone(&gate),
-        streams: Streams::default(),
+        streams: Streams::new(Instant::now()),
         interval: limits.report_interval,
         authority: authority.clone(),
     };
@@ -135,9 +141,11 @@ pub async fn serve<S: Sources, O: Operators>(
         .add_service(Bounded::new(v1, Arc::clone(&reflections)))
         .add_service(Bounded::new(v1alpha, reflections))
         .prepare();
-    let (addresses, strangers) = (Addresses::default(), Arc::new(Semaphore::new(limits.strangers)));
-    let (handshakes, nodes) = (Semaphore::new(limits.handshakes), Arc::new(Semaphore::new(limits.connections)));
-    let shared = Arc::new(Shared { gate, reception, routes, authority, handshakes, nodes, limits, clock });
+    let arrivals = Arrivals::new(&limits, Instant::now());
+    let places = |most: usize| Arc::new(Semaphore::new(most));
+    let (handshakes, strangers, nodes) =
+        (places(limits.handshakes), places(limits.strangers), places(limits.connections));
+    let shared = Arc::new(Shared { gate, reception, routes, authority, strangers, nodes, limits, clock });
     let (ending_tx, ending) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
@@ -156,19 +164,19 @@ pub async fn serve<S: Sources, O: Operators>(
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&strangers).try_acquire_owned() else {
-            refusals.count("TooManyStrangers");
-            continue;
+        let arrival = match arrivals.admit(from.ip(), Instant::now()) {
+            Ok(arrival) => arrival,
+            Err(code) => {
+                refusals.count(code);
+                continue;
+            }
         };
-        let Some(counted) = addresses.count(from.ip().to_canonical(), shared.limits.connections_of_address) else {
-            refusals.count("TooManyConnectionsOfAddress");
+        let Ok(place) = Arc::clone(&handshakes).try_acquire_owned() else {
+            refusals.count("TooManyHandshakes");
             continue;
         };
         let (shared, ending) = (Arc::clone(&shared), ending.clone());
-        connections.spawn(async move {
-            connection(&shared, stream, from, place, ending).await;
-            drop(counted);
-        });
+        connections.spawn(async move { connection(&shared, stream, from, (place, arrival), ending).await });
     }
     drop(listener);
     let _nobody_is_connected = ending_tx.send(true);
@@ -180,7 +188,7 @@ async fn connection<S: Sources, O: Operators>(
     shared: &Arc<Shared<S, O>>,
     stream: TcpStream,
     from: SocketAddr,
-    place: OwnedSemaphorePermit,
+    (handshake, mut arrival): (OwnedSemaphorePermit, Arrival),
     mut shutdown: watch::Receiver<bool>,
 ) {
     let Limits { age, stranger_age, grace, patience, .. } = shared.limits;
@@ -191,8 +199,10 @@ async fn connection<S: Sources, O: Operators>(
         tracing::debug!(peer = %from.ip(), "a handshake failed");
         return;
     };
+    // A node needs a place among strangers for no moment, so a flood of them does not keep it out.
+    drop(handshake);
     let (_place, first_age) = if let Some(peer) = peer.as_ref().filter(|peer| peer.node.is_some()) {
-        drop(place);
+        arrival.known();
         let Ok(place) = Arc::clone(&shared.nodes).try_acquire_owned() else {
             shared.gate.refusals.count("TooManyConnections");
             return;
@@ -201,19 +211,25 @@ async fn connection<S: Sources, O: Operators>(
         let spread = peer.key.bytes().first().copied().unwrap_or_default();
         (place, age + age.mul_f64(f64::from(spread) / 2560.0))
     } else {
+        let Ok(place) = Arc::clone(&shared.strangers).try_acquire_owned() else {
+            shared.gate.refusals.count("TooManyStrangers");
+            return;
+        };
         (place, stranger_age)
     };
-    let line = Line { peer, ending, has_operator: Arc::new(AtomicBool::new(false)) };
+    let is_node = peer.as_ref().is_some_and(|peer| peer.node.is_some());
+    let (calls, window, kept) = if is_node { (CALLS, WINDOW, MESSAGE) } else { OF_STRANGERS };
+    let line = Line { from: from.ip(), peer, ending, standing: Arc::default() };
     let service = service_fn(|request| Box::pin(call(Arc::clone(shared), line.clone(), request)));
     // Boxed too, with the stream that it reads from: a future reserves space for a moved value twice.
     let mut served = Box::pin(
         http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
-            .max_concurrent_streams(CALLS)
+            .max_concurrent_streams(calls)
             .max_header_list_size(HEADERS)
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW * 2)
-            .max_send_buf_size(MESSAGE)
+            .initial_stream_window_size(window)
+            .initial_connection_window_size(if is_node { window * 2 } else { window })
+            .max_send_buf_size(kept)
             .keep_alive_interval(patience)
             .keep_alive_timeout(patience)
             .serve_connection(TokioIo::new(stream), service),
@@ -221,7 +237,7 @@ async fn connection<S: Sources, O: Operators>(
     let aged = async {
         for more in [first_age, age.saturating_sub(first_age)] {
             sleep(more).await;
-            if !line.has_operator.load(Ordering::Relaxed) {
+            if !line.standing.has_operator.load(Ordering::Relaxed) {
                 break;
             }
         }
@@ -230,6 +246,7 @@ async fn connection<S: Sources, O: Operators>(
         // Whatever the reason, the peer can reconnect.
         _ = &mut served => return,
         () = aged => {}
+        () = line.standing.is_spent.notified() => {}
         _ = shutdown.wait_for(|ending| *ending) => {}
     }
     served.as_mut().graceful_shutdown();
@@ -237,7 +254,8 @@ async fn connection<S: Sources, O: Operators>(
     let _what_takes_longer_is_cut = timeout(grace, served).await;
 }
 
-/// Performs the TLS handshake and identifies the peer.
+/// Performs the TLS handshake and identifies the peer. Only the processor limits how many are worked at: all of it runs
+/// on one thread, which a client that sends nothing does not hold.
 async fn shake<S, O>(
     shared: &Shared<S, O>,
     stream: TcpStream,
@@ -246,9 +264,8 @@ async fn shake<S, O>(
 ) -> Option<(Box<Secured>, Option<Peer>)> {
     let authority = Arc::clone(&shared.authority.borrow());
     let shake = async {
-        let _permit = shared.handshakes.acquire().await.ok()?;
         stream.set_nodelay(true).ok()?;
-        Secured::accept(Arc::clone(authority.config()), stream).await.ok()
+        Secured::accept(Arc::clone(authority.config()), stream, shared.limits.hello).await.ok()
     };
     let stream = timeout(shared.limits.handshake, shake).await.ok()??;
     let peer = match stream.certificate() {
@@ -264,12 +281,40 @@ async fn shake<S, O>(
 /// State shared by the calls of a connection.
 #[derive(Clone)]
 struct Line {
+    /// Source address.
+    from: IpAddr,
     peer: Option<Peer>,
     /// Becomes true when the connection is to end.
     ending: watch::Receiver<bool>,
+    standing: Arc<Standing>,
+}
+
+/// Record of a connection's calls. Relaxed ordering suffices: all of it runs on one thread, and a call more or less does
+/// not matter.
+#[derive(Debug, Default)]
+struct Standing {
     /// True once an operator's token was accepted on the connection, which then is not closed at the stranger's age.
-    /// Set by calls and read by the connection's timer; relaxed ordering suffices.
-    has_operator: Arc<AtomicBool>,
+    has_operator: AtomicBool,
+    /// Number of calls that were not admitted as those of a node or an operator, begun or refused.
+    strange: AtomicU32,
+    /// Notified when the connection has made all the calls that a stranger may make.
+    is_spent: Notify,
+}
+
+impl Standing {
+    /// Counts a call of a stranger; returns false if the connection has made `most` already, and then ends it.
+    fn admits(&self, most: u32) -> bool {
+        let is_few = self.strange.fetch_add(1, Ordering::Relaxed) < most;
+        if !is_few {
+            self.is_spent.notify_one();
+        }
+        is_few
+    }
+
+    /// Takes the count of a call back, which turned out to be a node's or an operator's.
+    fn known(&self) {
+        self.strange.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 async fn call<S: Sources, O: Operators>(
@@ -277,14 +322,19 @@ async fn call<S: Sources, O: Operators>(
     line: Line,
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, std::convert::Infallible> {
-    let Line { peer, ending, has_operator } = line;
+    let Line { from, peer, ending, standing } = line;
     let path = request.uri().path();
+    let rule = rule(path);
+    if !standing.admits(shared.limits.stranger_calls) {
+        shared.gate.refusals.count("TooManyCalls");
+        return Ok(Status::resource_exhausted("too many calls on one connection: connect again").into_http());
+    }
     let mut caller = None;
-    let admitted = match (rule(path), &peer) {
+    let admitted = match (rule, &peer) {
         (Some(Rule::Operator(verb)), peer) => {
-            let admitted = shared.reception.admit(verb, path, peer.as_ref(), request.headers()).await;
+            let admitted = shared.reception.admit(verb, path, (from, peer.as_ref()), request.headers()).await;
             admitted.map(|name| {
-                has_operator.store(true, Ordering::Relaxed);
+                standing.has_operator.store(true, Ordering::Relaxed);
                 caller = Some(Caller { name, ending });
             })
         }
@@ -296,7 +346,15 @@ async fn call<S: Sources, O: Operators>(
         }
     };
     if let Err(status) = admitted {
+        // A user who may not do this is known; what they cost is counted for their address.
+        if matches!(rule, Some(Rule::Operator(_))) && status.code() != Code::Unauthenticated {
+            standing.known();
+        }
         return Ok(status.into_http());
+    }
+    // Enrolments stay counted, whoever begins them.
+    if rule != Some(Rule::AnyKey) {
+        standing.known();
     }
     if let Some(caller) = caller {
         request.extensions_mut().insert(caller);

@@ -1,6 +1,7 @@
 //! RPCs that operators query, and their authorization. Operators authenticate with Kubernetes tokens, not certificates.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -16,14 +17,14 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 use tonic::{Extensions, Request, Response, Status};
 
+use crate::limits::Limits;
 use crate::peer::Peer;
 use crate::refusals::Refusals;
+use crate::reviews::{Reviews, call_of};
 use crate::rows::Rows;
 use crate::rules::Verb;
 use crate::sources::Unavailable;
 
-/// Maximum number of concurrent TokenReviews: any client that reaches the port can cause them.
-const REVIEWS: usize = 8;
 /// Maximum number of concurrent answers: each is a plan for the whole cluster.
 const ANSWERS: usize = 1;
 /// Maximum time that a caller waits for its turn.
@@ -135,39 +136,12 @@ pub(crate) fn caller(extensions: &Extensions) -> Result<Caller, Status> {
 pub(crate) struct Reception<S> {
     sources: Arc<S>,
     refusals: Refusals,
-    reviews: Semaphore,
-    /// Held briefly, never across an await.
-    rate: Mutex<Rate>,
-}
-
-/// Number of reviews in the current second.
-#[derive(Debug)]
-struct Rate {
-    most: u32,
-    since: Option<Instant>,
-    count: u32,
-}
-
-impl Rate {
-    const fn of(most: u32) -> Self {
-        Self { most, since: None, count: 0 }
-    }
-
-    /// Counts a review; returns false if this second has had too many.
-    fn admits(&mut self, now: Instant) -> bool {
-        let is_past = self.since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(1));
-        if is_past {
-            *self = Self { since: Some(now), count: 0, ..*self };
-        }
-        self.count = self.count.saturating_add(1);
-        self.count <= self.most
-    }
+    reviews: Reviews,
 }
 
 impl<S: Operators> Reception<S> {
-    /// Allows at most `per_second` reviews per second.
-    pub(crate) fn new(sources: Arc<S>, refusals: Refusals, per_second: u32) -> Self {
-        Self { sources, refusals, reviews: Semaphore::new(REVIEWS), rate: Mutex::new(Rate::of(per_second)) }
+    pub(crate) fn new(sources: Arc<S>, refusals: Refusals, limits: &Limits) -> Self {
+        Self { sources, refusals, reviews: Reviews::new(limits, Instant::now()) }
     }
 
     /// Returns the user's name if they may call the RPC at `path`. Only the token counts, with any client key; but a
@@ -176,7 +150,7 @@ impl<S: Operators> Reception<S> {
         &self,
         verb: Verb,
         path: &str,
-        peer: Option<&Peer>,
+        (from, peer): (IpAddr, Option<&Peer>),
         headers: &HeaderMap,
     ) -> Result<String, Status> {
         if peer.is_some_and(|peer| peer.node.is_some()) {
@@ -191,13 +165,19 @@ impl<S: Operators> Reception<S> {
         if !self.sources.may_know(token) {
             return Err(self.unknown());
         }
-        let is_few = self.rate.lock().unwrap_or_else(PoisonError::into_inner).admits(Instant::now());
-        let Some(_turn) = self.reviews.try_acquire().ok().filter(|_| is_few) else {
-            self.refusals.count("TooManyReviews");
-            return Err(Status::resource_exhausted("too many ask at once: try again"));
-        };
+        let call = call_of(token, verb, path);
+        if let Some(user) = self.reviews.remembered(&call, Instant::now()) {
+            return Ok(user);
+        }
+        let turn = self.reviews.begin(from, Instant::now()).map_err(|code| {
+            self.refusals.count(code);
+            Status::resource_exhausted("too many ask at once: try again")
+        })?;
         match self.sources.review(token, verb, path).await {
-            Ok(Access::Allowed(user)) => Ok(user),
+            Ok(Access::Allowed(user)) => {
+                turn.allowed(call, &user, Instant::now());
+                Ok(user)
+            }
             Ok(Access::Denied(user)) => {
                 self.refusals.count("OperatorDenied");
                 tracing::warn!(user, path, "an operator may not do this");
@@ -205,6 +185,7 @@ impl<S: Operators> Reception<S> {
             }
             Ok(Access::Unknown) => Err(self.unknown()),
             Err(error) => {
+                turn.unanswered();
                 tracing::warn!(%error, "a token cannot be looked at");
                 Err(Status::unavailable("the API server does not say whose token this is: try again"))
             }
@@ -354,14 +335,6 @@ mod tests {
             assert_eq!(of(other), None, "{other:?}");
         }
         assert_eq!(of(format!("Bearer {}", "a".repeat(LONGEST_TOKEN + 1)).as_bytes()), None);
-    }
-
-    #[tokio::test]
-    async fn tokens_are_reviewed_at_a_rate() {
-        let (mut rate, now) = (Rate::of(20), Instant::now());
-        assert!((0..20).all(|_| rate.admits(now)) && !rate.admits(now));
-        let soon = now + Duration::from_millis(999);
-        assert!(!rate.admits(soon) && rate.admits(soon + Duration::from_millis(1)));
     }
 
     #[test]

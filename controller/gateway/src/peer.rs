@@ -1,10 +1,10 @@
 //! Identity of the client of a connection.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
-use muster_link::{KeyHash, NodeIdentity};
+use muster_link::{KeyHash, NodeIdentity, NonceSlot};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
 use webpki::EndEntityCert;
@@ -22,6 +22,8 @@ pub struct Peer {
     pub node: Option<Arc<NodeIdentity>>,
     /// SubjectPublicKeyInfo (DER) of its key.
     pub(crate) public_key_info: Arc<[u8]>,
+    /// Outstanding nonce of the connection. Held briefly, never across an await.
+    pub(crate) nonce: Arc<Mutex<NonceSlot>>,
     /// Becomes true when the connection is to end.
     pub(crate) ending: watch::Receiver<bool>,
 }
@@ -38,6 +40,7 @@ impl Peer {
         let address = address.to_canonical();
         let info = certificate.subject_public_key_info();
         let node = trust.node(&certificate, address, now).map(Arc::new);
-        Some(Self { address, key: KeyHash::of(&info), node, public_key_info: info.as_ref().into(), ending })
+        let (key, public_key_info) = (KeyHash::of(&info), info.as_ref().into());
+        Some(Self { address, key, node, public_key_info, nonce: Arc::default(), ending })
     }
 }

@@ -306,7 +306,7 @@ fn line(text: &str, most: usize, field: &'static str) -> Result<String, Status> 
     if text.len() > most {
         return Err(too_long(field));
     }
-    Ok(text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect())
+    Ok(text.chars().map(|letter| if muster_bootstrap::is_printable(letter) { letter } else { ' ' }).collect())
 }
 
 /// Checks a code. It becomes the reason of a condition, for which Kubernetes requires
@@ -318,5 +318,17 @@ fn code(text: &str, field: &'static str) -> Result<String, Status> {
         Ok(text.to_owned())
     } else {
         Err(Status::invalid_argument(format!("{field}: this is no code")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_turns_or_hides_text_is_not_shown() {
+        let shown = |text: &str| line(text, 100, "message").unwrap();
+        assert_eq!(shown("a\u{202e}b\u{2066}c\u{200b}d\u{feff}e\u{1b}f\ng"), "a b c d e f g");
+        assert_eq!(shown("Größe 7 µs — ok"), "Größe 7 µs — ok");
     }
 }

@@ -1,19 +1,16 @@
 //! Report streams, one per node. A stream has no task: the answers are a stream that reads the node's messages while it
 //! is itself polled. A node that does not read its answers is therefore not read either, and costs only its connection.
 
-use std::collections::HashMap;
-use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{Stream, unfold};
-use muster_link::NodeIdentity;
+use muster_link::{NodeIdentity, Pins};
 use muster_proto::muster::follow_response::Message as Answer;
 use muster_proto::muster::node_reports_server::NodeReports;
 use muster_proto::muster::{Acknowledgement, BundleRequest, Configuration, FollowRequest, FollowResponse};
-use tokio::sync::oneshot::error::TryRecvError;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -22,11 +19,7 @@ use crate::authority::Authority;
 use crate::peer::Peer;
 use crate::read::{Finding, Message, Report};
 use crate::sources::{Sources, Wanted};
-
-/// Maximum burst of messages of a node. A boot has six phases, and a burst of findings is one report.
-const BURST: u32 = 64;
-/// Minimum average interval between messages of a node.
-const EVERY: Duration = Duration::from_millis(500);
+use crate::streams::{Place, Streams};
 
 /// Implements the report RPC.
 pub(crate) struct Reports<S> {
@@ -36,25 +29,6 @@ pub(crate) struct Reports<S> {
     pub(crate) authority: watch::Receiver<Arc<Authority>>,
 }
 
-/// Streams of this replica, by instance ID: each node has one.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Streams(Arc<Mutex<HashMap<String, oneshot::Sender<Infallible>>>>);
-
-/// Registration of a stream. The next stream of the same node replaces it.
-struct Place {
-    streams: Streams,
-    instance: String,
-    /// Closed, without a message, when another stream has replaced this one.
-    replaced: oneshot::Receiver<Infallible>,
-}
-
-/// Token bucket for the messages of a node.
-#[derive(Debug)]
-struct Allowance {
-    left: u32,
-    counted: Instant,
-}
-
 /// Stream of a node between two answers.
 struct Conversation<S> {
     gate: Arc<Gate<S>>,
@@ -62,11 +36,12 @@ struct Conversation<S> {
     peer: Peer,
     place: Place,
     requests: Streaming<FollowRequest>,
-    allowance: Allowance,
     interval: Duration,
     /// CA certificates that the node is to trust.
     authority: watch::Receiver<Arc<Authority>>,
     has_said_hello: bool,
+    /// Pins of the node that are not passed on yet, and the time to try it.
+    pins: Option<(Pins, Instant)>,
     /// Latest report that is not stored yet.
     waiting: Option<Report>,
     /// Sequence number of the latest report.
@@ -84,6 +59,7 @@ enum Event {
     Replaced,
     Ending,
     Due,
+    Pins,
     /// The CA certificates to trust have changed.
     Authority,
     Request(Option<FollowRequest>),
@@ -94,44 +70,6 @@ enum Next {
     Answer(Answer),
     Nothing,
     End,
-}
-
-impl Streams {
-    fn take(&self, instance: &str) -> Place {
-        let (held, replaced) = oneshot::channel();
-        // This drops the sender of the previous stream, which ends that stream.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(instance.to_owned(), held);
-        Place { streams: self.clone(), instance: instance.to_owned(), replaced }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut streams = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // If this stream was replaced, the entry belongs to the new one.
-        if self.replaced.try_recv() == Err(TryRecvError::Empty) {
-            streams.remove(&self.instance);
-        }
-    }
-}
-
-impl Allowance {
-    fn new(now: Instant) -> Self {
-        Self { left: BURST, counted: now }
-    }
-
-    /// Takes one message; returns false if none is left.
-    fn take(&mut self, now: Instant) -> bool {
-        let since = now.duration_since(self.counted);
-        let regained = u32::try_from(since.as_millis() / EVERY.as_millis()).unwrap_or(BURST);
-        self.left = self.left.saturating_add(regained);
-        // The rest of an interval counts towards the next message, unless the bucket is full.
-        self.counted = if self.left < BURST { self.counted + EVERY * regained } else { now };
-        self.left = self.left.min(BURST);
-        let has_one = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        has_one
-    }
 }
 
 type Answers = Pin<Box<dyn Stream<Item = Result<FollowResponse, Status>> + Send>>;
@@ -145,17 +83,21 @@ impl<S: Sources> NodeReports for Reports<S> {
         let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
         let node = peer.node.clone().ok_or_else(|| Status::unauthenticated("enrol"))?;
         let now = Instant::now();
+        let Some(place) = self.streams.take(&node.instance, now) else {
+            self.gate.refusals.count("TooManyStreams");
+            return Err(Status::resource_exhausted("more streams than a node may open: try again"));
+        };
         // Boxed once: otherwise the stream's future reserves space for it twice.
         let conversation = Box::new(Conversation {
             gate: Arc::clone(&self.gate),
-            place: self.streams.take(&node.instance),
+            place,
             node,
             peer,
             requests: request.into_inner(),
-            allowance: Allowance::new(now),
             interval: self.interval,
             authority: self.authority.clone(),
             has_said_hello: false,
+            pins: None,
             waiting: None,
             latest: None,
             due: now,
@@ -191,6 +133,7 @@ impl<S: Sources> Conversation<S> {
             _ = &mut self.place.replaced => Event::Replaced,
             _ = self.peer.ending.wait_for(|ending| *ending) => Event::Ending,
             () = sleep_until(self.due), if self.waiting.is_some() => Event::Due,
+            () = sleep_until(self.pins.as_ref().map_or(self.due, |(_, due)| *due)), if self.pins.is_some() => Event::Pins,
             // If the sender is gone, the CA stays as it is.
             Ok(()) = self.authority.changed(), if self.has_said_hello => Event::Authority,
             request = self.requests.message() => Event::Request(request?),
@@ -198,19 +141,32 @@ impl<S: Sources> Conversation<S> {
         match event {
             Event::Replaced => Err(Status::aborted("the node has another stream")),
             Event::Ending => Box::pin(self.last()).await,
+            Event::Pins => {
+                if let Some((pins, _)) = self.pins.take() {
+                    Box::pin(self.greet(pins)).await;
+                }
+                Ok(Next::Nothing)
+            }
             Event::Authority => Ok(Next::Answer(self.configuration())),
             Event::Request(Some(request)) => Box::pin(self.hear(request)).await,
             // The node has closed its side.
             Event::Request(None) if self.waiting.is_none() => Ok(Next::End),
-            Event::Due | Event::Request(None) => Box::pin(self.keep()).await,
+            Event::Request(None) if !self.place.takes_report(Instant::now()) => Ok(Next::End),
+            Event::Request(None) => Box::pin(self.keep()).await,
+            Event::Due if !self.place.takes_report(Instant::now()) => {
+                self.due = Instant::now() + Place::again();
+                Ok(Next::Nothing)
+            }
+            Event::Due => Box::pin(self.keep()).await,
         }
     }
 
     /// Stores the last report before the stream ends with the connection.
     async fn last(&mut self) -> Result<Next, Status> {
         match self.waiting {
-            Some(_) => self.keep().await,
-            None => Err(Status::unavailable("the connection is old: connect again")),
+            Some(_) if self.place.takes_report(Instant::now()) => self.keep().await,
+            // The node says it again on the next connection.
+            _ => Err(Status::unavailable("the connection is old: connect again")),
         }
     }
 
@@ -222,7 +178,7 @@ impl<S: Sources> Conversation<S> {
     }
 
     async fn hear(&mut self, request: FollowRequest) -> Result<Next, Status> {
-        if !self.allowance.take(Instant::now()) {
+        if !self.place.takes_message(Instant::now()) {
             self.gate.refusals.count("TooManyMessages");
             return Err(Status::resource_exhausted("more messages than a node may send"));
         }
@@ -233,7 +189,7 @@ impl<S: Sources> Conversation<S> {
             None => Ok(Next::Nothing),
             Some(Message::Hello { agent_version, boot_id, pins }) => {
                 tracing::debug!(instance = self.node.instance, agent_version, boot_id, "a node is connected");
-                self.gate.sources.greeted(&self.node, pins).await;
+                self.greet(pins).await;
                 // A repeated `hello` acknowledges the configuration that was sent last.
                 let is_first = !std::mem::replace(&mut self.has_said_hello, true);
                 Ok(if is_first { Next::Answer(self.configuration()) } else { Next::Nothing })
@@ -257,6 +213,18 @@ impl<S: Sources> Conversation<S> {
                 self.gate.sources.bundle(&self.node, bundle).await;
                 Ok(Next::Nothing)
             }
+        }
+    }
+
+    /// Passes on that the node is there and whom it believes. Pins that change all the time have to wait.
+    async fn greet(&mut self, pins: Pins) {
+        let now = Instant::now();
+        if self.place.takes_pins(&pins, now) {
+            self.pins = None;
+            self.gate.sources.greeted(&self.node, pins).await;
+        } else {
+            self.gate.refusals.count("TooManyPins");
+            self.pins = Some((pins, now + Place::again()));
         }
     }
 
@@ -284,40 +252,5 @@ impl<S: Sources> Conversation<S> {
         self.due = Instant::now() + self.interval;
         self.fatal = fatal.filter(|it| self.looked_at.as_ref() != Some(&it.code));
         Ok(Next::Answer(Answer::Acknowledgement(Acknowledgement { sequence })))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_is_lost_to_the_next_and_leaves_nothing_behind() {
-        let streams = Streams::default();
-        let mut first = streams.take("i-1");
-        let second = streams.take("i-1");
-        assert_eq!(first.replaced.try_recv(), Err(TryRecvError::Closed), "it was told");
-        drop(first);
-        assert_eq!(streams.0.lock().unwrap().len(), 1, "the place is the second's");
-        drop(second);
-        assert!(streams.0.lock().unwrap().is_empty());
-    }
-
-    #[test]
-    fn an_allowance_is_used_up_and_comes_back_with_time() {
-        let start = Instant::now();
-        let mut allowance = Allowance::new(start);
-        assert!((0..BURST).all(|_| allowance.take(start)));
-        assert!(!allowance.take(start));
-        assert!(allowance.take(start + EVERY));
-        assert!(!allowance.take(start + EVERY));
-        let uneven = EVERY + EVERY / 2;
-        let taken = (1..=10).filter(|turn| allowance.take(start + EVERY + uneven * *turn)).count();
-        assert_eq!(taken, 10);
-        assert!((11..=15).all(|_| allowance.take(start + EVERY + uneven * 10)), "the halves add up");
-        assert!(!allowance.take(start + EVERY + uneven * 10));
-        let later = start + EVERY * 10_000;
-        assert!((0..BURST).all(|_| allowance.take(later)));
-        assert!(!allowance.take(later), "no more than a burst is saved");
     }
 }

@@ -1,6 +1,7 @@
 //! Watch of nodes. Changes are computed from what the reader was sent and the current rows, without a queue: a slow
 //! reader gets the latest state of each row and never the states in between.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -8,7 +9,7 @@ use std::vec::IntoIter;
 use futures::stream::{Stream, unfold};
 use muster_proto::muster::{NodeChange, WatchResponse};
 use prost_types::Struct;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::{Duration, Instant};
 use tonic::Status;
 
@@ -43,7 +44,8 @@ struct Watched {
     /// Start of sending `untold`.
     since: Instant,
     has_told_all: bool,
-    _place: OwnedSemaphorePermit,
+    /// Place of the watch, which is free once this is dropped.
+    _place: Box<dyn Any + Send>,
 }
 
 /// Returns the answers of a watch until the connection is to end.
@@ -51,11 +53,11 @@ pub(crate) fn watched(
     rows: watch::Receiver<Option<Arc<Rows>>>,
     pool: Option<String>,
     ending: watch::Receiver<bool>,
-    place: OwnedSemaphorePermit,
+    place: impl Send + 'static,
 ) -> impl Stream<Item = Result<WatchResponse, Status>> + Send {
     let told = Arc::new(Rows::new());
     let (untold, since) = (Vec::new().into_iter(), Instant::now());
-    let begun = Watched { rows, ending, pool, told, untold, since, has_told_all: false, _place: place };
+    let begun = Watched { rows, ending, pool, told, untold, since, has_told_all: false, _place: Box::new(place) };
     unfold(Some(begun), |watched| async {
         let mut watched = watched?;
         Some(match watched.next().await {

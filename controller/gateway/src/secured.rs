@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
@@ -17,6 +18,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, InsufficientSizeError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
 
 /// Number of bytes read at once.
 const PIECE: usize = 8 * 1024;
@@ -65,8 +67,10 @@ enum Stand {
 }
 
 impl Secured {
-    /// Performs the handshake.
-    pub(crate) async fn accept(config: Arc<ServerConfig>, stream: TcpStream) -> Result<Box<Self>> {
+    /// Performs the handshake. The client's first message has to be there after `hello`.
+    pub(crate) async fn accept(config: Arc<ServerConfig>, stream: TcpStream, hello: Duration) -> Result<Box<Self>> {
+        let until = Instant::now() + hello;
+        let mut was_answered = false;
         let mut new = Box::new(Self {
             stream,
             session: UnbufferedServerConnection::new(config).map_err(Error::other)?,
@@ -80,11 +84,13 @@ impl Secured {
         });
         loop {
             let stand = new.advance(Wish::Nothing)?;
+            was_answered |= !new.outgoing.is_empty();
             poll_fn(|cx| new.poll_send(cx)).await?;
             match stand {
                 Stand::Done if !new.session.is_handshaking() => return Ok(new),
                 Stand::Closed => return Err(ErrorKind::UnexpectedEof.into()),
-                Stand::Done | Stand::Waits => poll_fn(|cx| new.poll_fill(cx)).await?,
+                Stand::Done | Stand::Waits if was_answered => poll_fn(|cx| new.poll_fill(cx)).await?,
+                Stand::Done | Stand::Waits => timeout_at(until, poll_fn(|cx| new.poll_fill(cx))).await??,
             }
         }
     }
@@ -294,8 +300,6 @@ fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error 
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, RootCertStore};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -331,7 +335,9 @@ mod tests {
             let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             TlsConnector::from(Arc::new(client)).connect(ServerName::try_from("here").unwrap(), stream).await.unwrap()
         };
-        let accept = async { Secured::accept(Arc::new(server), listener.accept().await.unwrap().0).await.unwrap() };
+        let hello = Duration::from_secs(60);
+        let accept =
+            async { Secured::accept(Arc::new(server), listener.accept().await.unwrap().0, hello).await.unwrap() };
         tokio::join!(connect, accept)
     }
 

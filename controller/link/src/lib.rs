@@ -4,7 +4,7 @@
 //! ```text
 //!   the agent's message ─► Evidence ─┐
 //!   its identity document ─► pkcs7 ─► Document (signed by AWS for this region) ─┐
-//!   the nonce that it names ─► Nonces ─► Given ─┐                               │
+//!   the connection's nonce ─► NonceSlot ─► Given ─┐                             │
 //!   the controller's record of the instance ─► Launch ───┐                      │
 //!                                                        ▼                      ▼
 //!                          Case ─► examine ─► Question: a request to STS, an instance to describe   or Refusal
@@ -34,12 +34,12 @@ pub mod sts;
 mod token;
 
 pub use self::decide::{
-    Admission, Answers, Case, Evidence, Policy, PreviousKey, Proofs, Question, Unasked, decide, examine,
+    Admission, Answers, Case, Evidence, Policy, PreviousKey, Question, Unasked, check_nonce, decide, examine,
 };
 pub use self::identity::{NodeIdentity, UnknownIdentity};
 pub use self::key::{KeyHash, P256_POINT_BYTES, again_message, p256_point};
 pub use self::launch::{Described, Enrolled, Launch, SecretHash};
-pub use self::nonce::{Given, NONCE_BYTES, NONCE_LIFE, Nonce, Nonces, TooMany};
+pub use self::nonce::{Given, NONCE_BYTES, NONCE_LIFE, Nonce, NonceSlot};
 pub use self::pins::{Fingerprint, MOST_PINS, Pins};
 pub use self::refusal::{Refusal, Remedy};
 pub use self::token::{LAUNCH_KEY_BYTES, LaunchKey};

@@ -1,6 +1,5 @@
-//! Nonces, each given to one key for one attempt and a short time.
+//! Nonces, each given to one connection for one attempt and a short time.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
@@ -28,18 +27,10 @@ pub struct Given {
     pub expires_at: Timestamp,
 }
 
-/// Error: the replica's limit of outstanding nonces is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many nodes are enrolling at once")]
-pub struct TooMany;
-
-/// Outstanding nonces, at most one per key and a limited number per replica. A client that floods it with keys does not
-/// displace the nonces of others.
-#[derive(Debug)]
-pub struct Nonces {
-    by_key: BTreeMap<KeyHash, Given>,
-    most: usize,
-}
+/// Place for the outstanding nonce of one connection. A nonce is good only on the connection that asked for it, so it
+/// lives there and ends with it: there is no table that strangers could fill.
+#[derive(Debug, Default)]
+pub struct NonceSlot(Option<Given>);
 
 // === impl Nonce ===
 
@@ -81,35 +72,18 @@ impl fmt::Debug for Nonce {
     }
 }
 
-// === impl Nonces ===
+// === impl NonceSlot ===
 
-impl Nonces {
-    /// Keeps at most `most` nonces.
-    #[must_use]
-    pub const fn new(most: usize) -> Self {
-        Self { by_key: BTreeMap::new(), most }
-    }
-
-    /// Gives a nonce to a key; its previous nonce becomes invalid.
-    ///
-    /// # Errors
-    /// The limit is reached, and none of the nonces has expired.
-    pub fn give(&mut self, nonce: Nonce, key: KeyHash, now: Timestamp) -> Result<Given, TooMany> {
-        if self.by_key.len() >= self.most && !self.by_key.contains_key(&key) {
-            self.by_key.retain(|_, given| now < given.expires_at);
-            if self.by_key.len() >= self.most {
-                return Err(TooMany);
-            }
-        }
+impl NonceSlot {
+    /// Gives a nonce to the connection's key; the previous nonce becomes invalid.
+    pub fn give(&mut self, nonce: Nonce, key: KeyHash, now: Timestamp) -> Given {
         let expires_at = now.saturating_add(NONCE_LIFE).unwrap_or(Timestamp::MAX);
-        let given = Given { nonce, key, expires_at };
-        self.by_key.insert(key, given);
-        Ok(given)
+        *self.0.insert(Given { nonce, key, expires_at })
     }
 
-    /// Takes the key's nonce: whatever the result of the attempt, the next one needs another nonce.
-    pub fn take(&mut self, key: &KeyHash) -> Option<Given> {
-        self.by_key.remove(key)
+    /// Takes the nonce: whatever the result of the attempt, the next one needs another nonce.
+    pub fn take(&mut self) -> Option<Given> {
+        self.0.take()
     }
 }
 
@@ -117,33 +91,14 @@ impl Nonces {
 mod tests {
     use super::*;
 
-    fn key(name: u8) -> KeyHash {
-        KeyHash::of(&[name])
-    }
-
     #[test]
-    fn a_nonce_is_taken_once() {
-        let mut nonces = Nonces::new(8);
-        let given = nonces.give(Nonce::new([1; 32]), key(1), Timestamp::UNIX_EPOCH).unwrap();
-        assert_eq!(given.expires_at, Timestamp::from_second(60).unwrap());
-        assert_eq!(nonces.take(&key(2)), None, "another key");
-        assert_eq!(nonces.take(&key(1)), Some(given));
-        assert_eq!(nonces.take(&key(1)), None);
-    }
-
-    #[test]
-    fn a_flood_of_keys_displaces_nobody() {
-        let mut nonces = Nonces::new(2);
-        let now = Timestamp::UNIX_EPOCH;
-        for name in [1, 2] {
-            nonces.give(Nonce::new([name; 32]), key(name), now).unwrap();
-        }
-        assert_eq!(nonces.give(Nonce::new([3; 32]), key(3), now), Err(TooMany));
-        let again = nonces.give(Nonce::new([4; 32]), key(2), now).unwrap();
-        assert_eq!(nonces.take(&key(2)), Some(again), "who has one may ask anew");
-        nonces.give(Nonce::new([5; 32]), key(5), now).unwrap();
-        let later = now + NONCE_LIFE;
-        assert!(nonces.give(Nonce::new([6; 32]), key(6), later).is_ok(), "those of before have expired");
-        assert_eq!(nonces.take(&key(1)), None);
+    fn a_nonce_is_taken_once_and_the_next_one_replaces_it() {
+        let (mut slot, key) = (NonceSlot::default(), KeyHash::of(&[1]));
+        assert_eq!(slot.take(), None);
+        let first = slot.give(Nonce::new([1; 32]), key, Timestamp::UNIX_EPOCH);
+        assert_eq!(first.expires_at, Timestamp::from_second(60).unwrap());
+        let second = slot.give(Nonce::new([2; 32]), key, Timestamp::UNIX_EPOCH);
+        assert_eq!(slot.take(), Some(second));
+        assert_eq!(slot.take(), None);
     }
 }

@@ -17,7 +17,11 @@ pub(super) fn allow(wanted: Limits) -> Limits {
             current
         }
     };
-    let (connections, strangers) = within((wanted.connections, wanted.strangers), own);
+    let others = wanted.strangers + wanted.handshakes;
+    let (connections, fitting) = within((wanted.connections, others), own);
+    // Strangers and handshakes in the proportion in which they are wanted.
+    let strangers = fitting * wanted.strangers / others.max(1);
+    let handshakes = fitting - strangers;
     if connections < wanted.connections {
         let hint = "raise the hard limit of open files (`ulimit -Hn`) of the container";
         tracing::warn!(
@@ -27,10 +31,10 @@ pub(super) fn allow(wanted: Limits) -> Limits {
             "fewer agents can be connected: too few files may be open"
         );
     }
-    Limits { connections, strangers, ..wanted }
+    Limits { connections, strangers, handshakes, ..wanted }
 }
 
-/// Returns how many connections of nodes and of strangers fit into a limit of open files; `None` is unlimited. Agents
+/// Returns how many connections of nodes and of others fit into a limit of open files; `None` is unlimited. Agents
 /// are cut before the connections to the API server.
 fn within((nodes, strangers): (usize, usize), limit: Option<u64>) -> (usize, usize) {
     let room = limit.and_then(|limit| usize::try_from(limit.saturating_sub(REST)).ok());

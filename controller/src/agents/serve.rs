@@ -11,7 +11,7 @@ use std::{fmt, io};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use muster_gateway::{Gateway, Limits, Refusals};
-use muster_link::{Policy, Proofs};
+use muster_link::Policy;
 use muster_proto::answer::Statuses;
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
@@ -214,7 +214,7 @@ async fn serve(
         operators: Arc::new(service),
         sources: Arc::clone(&live),
         authority,
-        policy: Policy { cluster, partition, account, region, proofs: Proofs::All, enrol_within: ENROL_WITHIN },
+        policy: Policy { cluster, partition, account, region, enrol_within: ENROL_WITHIN },
         certificates,
         limits: files::allow(Limits::default()),
         refusals,

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use muster_api::conditions::nodeclaim;
-use muster_api::{NodeClaim, annotations};
+use muster_api::{NodeClaim, annotations, labels};
+use muster_cloud::CapacityType;
 use muster_gateway::{Finding, LogBundle, Notice, NoticeKind, Recorded, Report, Sources, Unavailable, Wanted};
 use muster_link::sts::SignedRequest;
 use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
@@ -271,9 +272,6 @@ impl Sources for Live {
 
     async fn keep(&self, node: &NodeIdentity, report: Report) -> Result<(), Unavailable> {
         let now = (self.clock)();
-        if let Some(code) = &report.verdict {
-            tracing::warn!(instance = node.instance, code, "an agent reports that its node cannot join");
-        }
         let booted = Mutex::new(None);
         let wanted = |claim: &NodeClaim| {
             let conditions = said::conditions(claim, &report, now)?;
@@ -282,6 +280,10 @@ impl Sources for Live {
             Some(json!(conditions))
         };
         let is_written = self.have_said(&node.instance, wanted).await?;
+        // Once: the same report again is not written.
+        if let Some(code) = report.verdict.as_ref().filter(|_| is_written) {
+            tracing::warn!(instance = node.instance, code, "an agent reports that its node cannot join");
+        }
         // Counted by the replica that has written it, so that two replicas do not count a boot twice.
         if let Some(image) = booted.into_inner().unwrap_or_else(PoisonError::into_inner).filter(|_| is_written) {
             self.boots.note(&image, &report.phases);
@@ -326,6 +328,10 @@ impl Sources for Live {
         }
         let now = (self.clock)();
         let interrupted = |claim: &NodeClaim| {
+            // EC2 takes nothing back that runs on demand, so only a liar says so.
+            if !may_be_interrupted(claim) {
+                return None;
+            }
             // Only the condition: events belong to decisions, which the leader makes.
             let step = interruption::heed(claim, interruption::Notice::Spot, now);
             step.writes.into_iter().find_map(|write| match write {
@@ -333,7 +339,8 @@ impl Sources for Live {
                 _ => None,
             })
         };
-        let is_news = |claim: &NodeClaim| condition(claim, nodeclaim::INTERRUPTED).is_none();
+        let is_news =
+            |claim: &NodeClaim| may_be_interrupted(claim) && condition(claim, nodeclaim::INTERRUPTED).is_none();
         if self.claim_of(&node.instance, is_news) == Some(true) {
             tracing::warn!(
                 instance = node.instance,
@@ -351,6 +358,36 @@ impl Sources for Live {
     }
 }
 
+/// Returns true if EC2 may reclaim the instance: of spot capacity, or of a reservation that can be interrupted.
+fn may_be_interrupted(claim: &NodeClaim) -> bool {
+    let capacity_type = claim.metadata.labels.as_ref().and_then(|all| all.get(labels::CAPACITY_TYPE));
+    capacity_type.is_some_and(|it| it != CapacityType::OnDemand.name())
+}
+
 fn unavailable(error: &kube::Error) -> Unavailable {
     Unavailable(format!("the API server: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_notice_of_interruption_is_believed_of_what_ec2_takes_back() {
+        let of = |capacity_type: Option<&str>| {
+            let labels: Option<BTreeMap<String, String>> =
+                capacity_type.map(|it| [(labels::CAPACITY_TYPE.to_owned(), it.to_owned())].into());
+            let claim: NodeClaim = serde_json::from_value(json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+                "metadata": {"name": "a", "labels": labels.unwrap_or_default()},
+                "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "a"}, "requirements": []},
+            }))
+            .unwrap();
+            may_be_interrupted(&claim)
+        };
+        assert_eq!([of(Some("spot")), of(Some("reserved"))], [true, true]);
+        assert_eq!([of(Some("on-demand")), of(None)], [false, false], "nobody takes it back");
+    }
 }

@@ -2,11 +2,16 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::routing::get;
+use muster_gateway::plaintext;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::time::Instant;
 
 use super::RunError;
 use super::metrics::Metrics;
@@ -16,6 +21,8 @@ use crate::watch::ClusterCache;
 /// Listen backlog, as far as the kernel allows. After a restart all agents connect at the same time, and a refused
 /// agent retries only after seconds.
 const BACKLOG: u32 = 4096;
+/// Time for which the text of the metrics is shown again.
+const FRESH: Duration = Duration::from_secs(1);
 /// Content type of the classic text format of Prometheus.
 const FORMAT: (&str, &str) = ("content-type", "text/plain; version=0.0.4; charset=utf-8");
 
@@ -26,10 +33,35 @@ pub(super) struct Served {
     _tasks: tokio::task::JoinSet<()>,
 }
 
+/// Text of the metrics, made anew at most once a second: whoever reaches the port can ask for it all the time.
+struct Shown {
+    metrics: Metrics,
+    latest: Mutex<Option<(Instant, Bytes)>>,
+}
+
+impl Shown {
+    fn new(metrics: Metrics) -> Arc<Self> {
+        Arc::new(Self { metrics, latest: Mutex::default() })
+    }
+
+    fn text(&self, now: Instant) -> Bytes {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((made_at, text)) = &*latest
+            && now.saturating_duration_since(*made_at) < FRESH
+        {
+            return text.clone();
+        }
+        let text = Bytes::from(self.metrics.text());
+        *latest = Some((now, text.clone()));
+        text
+    }
+}
+
 /// Starts serving metrics and health on the given ports; 0 selects any free one.
 pub(super) fn serve(ports: (u16, u16), metrics: Metrics, cluster_cache: ClusterCache) -> Result<Served, RunError> {
+    let shown = Shown::new(metrics);
     let told = move || {
-        let text = metrics.text();
+        let text = shown.text(Instant::now());
         async move { ([FORMAT], text) }
     };
     let ready = move || {
@@ -42,11 +74,7 @@ pub(super) fn serve(ports: (u16, u16), metrics: Metrics, cluster_cache: ClusterC
     let addresses = (address(&metrics_at)?, address(&health_at)?);
     let mut tasks = tokio::task::JoinSet::new();
     for (listener, router) in [(metrics_at, metrics), (health_at, health)] {
-        tasks.spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "not serving any more");
-            }
-        });
+        tasks.spawn(async move { match plaintext::http(listener, router).await {} });
     }
     Ok(Served { metrics: addresses.0, health: addresses.1, _tasks: tasks })
 }

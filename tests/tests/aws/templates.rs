@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aws_sdk_ec2::types::{RequestLaunchTemplateData, ResourceType, Tag, TagSpecification};
 use muster_cloud::Cloud;
 use muster_tests::ec2::Calls;
 use serde_json::json;
@@ -59,7 +60,7 @@ async fn one_that_somebody_removed_is_made_again() {
     }
     world.launch("b", &POOLS).await;
     assert_eq!(world.ec2.running().len(), 2);
-    assert_eq!(world.calls("CreateFleet").failed("InvalidLaunchTemplateName.NotFoundException").len(), 1);
+    assert_eq!(world.calls("CreateFleet").failed("InvalidLaunchTemplateId.NotFound").len(), 1);
 }
 
 #[tokio::test]
@@ -69,7 +70,7 @@ async fn those_that_nobody_uses_go_and_others_stay() {
         .client
         .create_launch_template()
         .launch_template_name("somebody-elses")
-        .launch_template_data(aws_sdk_ec2::types::RequestLaunchTemplateData::builder().image_id("ami-1").build())
+        .launch_template_data(RequestLaunchTemplateData::builder().image_id("ami-1").build())
         .send()
         .await
         .unwrap();
@@ -86,4 +87,45 @@ async fn those_that_nobody_uses_go_and_others_stay() {
     world.ec2.faults().cut_after(Calls::of("DeleteLaunchTemplate").times(1));
     world.launch("d", &POOLS[..1]).await;
     assert_eq!(world.cloud.remove_templates("default").await.unwrap(), 1, "one that is gone is removed");
+}
+
+/// Puts another template in the place of ours: with its name and this image, other user data, and its tags if it is to
+/// look like it. Its ID.
+async fn squat(world: &World, ours: &str, name: &str, image: &str, looks_like_ours: bool) -> String {
+    let described = world.client.describe_launch_templates().launch_template_ids(ours).send().await.unwrap();
+    let seen = described.launch_templates()[0].tags().to_vec();
+    world.client.delete_launch_template().launch_template_id(ours).send().await.unwrap();
+    let tags = if looks_like_ours { seen } else { vec![Tag::builder().key("owner").value("them").build()] };
+    let data = RequestLaunchTemplateData::builder().image_id(image).user_data("ZXZpbA==").build();
+    let tagged = TagSpecification::builder().resource_type(ResourceType::LaunchTemplate).set_tags(Some(tags)).build();
+    let made = world.client.create_launch_template().launch_template_name(name).launch_template_data(data);
+    let made = made.tag_specifications(tagged).send().await.unwrap();
+    made.launch_template().unwrap().launch_template_id().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn one_that_somebody_else_has_made_under_our_name_is_not_believed() {
+    for (looks_like_ours, looks) in [(false, false), (true, false), (true, true)] {
+        let world = World::start().await;
+        world.launch("a", &POOLS[..1]).await;
+        let first = world.ec2.running()[0].clone();
+        let ours = first.launch_template.clone().unwrap();
+        let theirs = squat(&world, &ours.id, &ours.name, &first.image, looks_like_ours).await;
+        // A controller that has just started, and one that looks first what there is.
+        let other = world.another_cloud();
+        world.learn_with(&other, &world.class(json!({}))).await;
+        if looks {
+            assert_eq!(other.learn_templates().await.unwrap(), 1);
+        }
+        other.launch(&request("b", 1, &POOLS[..1])).await.unwrap();
+        let second = world.ec2.running().into_iter().find(|one| one.id != first.id).unwrap();
+        let template = second.launch_template.clone().unwrap();
+        assert!(template.id != theirs && template.name != ours.name, "{template:?}");
+        assert_eq!(second.user_data, first.user_data);
+        // The next one finds ours beside theirs.
+        let third = world.another_cloud();
+        world.learn_with(&third, &world.class(json!({}))).await;
+        third.launch(&request("c", 1, &POOLS[..1])).await.unwrap();
+        assert_eq!(names(&world).await.len(), 2);
+    }
 }

@@ -316,7 +316,7 @@ fn pool(name: &str, class: &str, instance_type: &str) -> Value {
         "requirements": [
             one("node.kubernetes.io/instance-type", &[instance_type]),
             one("topology.kubernetes.io/zone", &["us-east-1a", "us-east-1b"]),
-            one("karpenter.sh/capacity-type", &["on-demand"]),
+            one("karpenter.sh/capacity-type", &["spot"]),
         ],
     });
     let template = json!({"metadata": {"annotations": {"muster.dev/agent": "expected"}}, "spec": spec});

@@ -22,7 +22,7 @@ pub struct Controller {
     pub address: String,
     /// CA certificate of the controller (PEM).
     pub certificate_authority: String,
-    /// Key that derives the secrets of templates.
+    /// Key that derives the secrets and names of templates.
     pub key: LaunchKey,
     /// Previous key, if an instance that was launched with it may still be found.
     pub former_key: Option<LaunchKey>,

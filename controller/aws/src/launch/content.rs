@@ -1,8 +1,9 @@
-//! Content of a launch template, and its name, which is derived from the content.
+//! Content of a launch template, and its names, which are derived from the content.
 
 use std::collections::BTreeMap;
 
 use muster_api::nodeclass::ConnectionTracking;
+use muster_link::LaunchKey;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -10,6 +11,15 @@ use super::devices::{Disk, MetadataOptions};
 
 /// Prefix of the names of our launch templates.
 pub const NAME_PREFIX: &str = "muster.dev/";
+
+/// Number of names of a template.
+const NAMES: u8 = 4;
+
+/// Returns the key of names without agents, when the controller keeps no Secret: the UID of the class, which is random
+/// and known only to those who may read the class in the API server.
+pub(super) fn key_of_class(uid: &str) -> LaunchKey {
+    LaunchKey::new(Sha256::digest(format!("muster.dev/names of templates\0{uid}")).into())
+}
 
 /// All settings of an instance that CreateFleet takes from a launch template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,12 +104,12 @@ impl Template {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Returns the name, derived from the content: templates with the same name are equal, and an existing one need not
-    /// be read.
-    #[must_use]
-    pub fn name(&self) -> String {
-        let digest = Sha256::digest(self.text().as_bytes());
-        let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        format!("{NAME_PREFIX}{hex}")
+    /// Returns the name and the spare names, derived from the content with a key of the installation. A restarted
+    /// controller finds its template by them. Without the key they cannot be computed, so that others cannot take them
+    /// in advance; who takes one that they have seen makes the controller use the next.
+    pub(super) fn names(&self, key: &LaunchKey) -> (String, Vec<String>) {
+        let text = self.text();
+        let name = |number| format!("{NAME_PREFIX}{}", key.name(text.as_bytes(), number));
+        (name(0), (1..NAMES).map(name).collect())
     }
 }

@@ -11,7 +11,7 @@ use muster_scheduling::model::{self, InstanceType, Requirement, Resource};
 
 use super::agent::{AgentSettings, Controller};
 use super::choice::{self, Market};
-use super::content::{Placement, Reservation, Template};
+use super::content::{Placement, Reservation, Template, key_of_class};
 use super::subnets::Addresses;
 use super::user_data::{Cluster, family_of, user_data};
 use super::{devices, tags};
@@ -64,6 +64,8 @@ pub struct Plan {
 pub struct PlannedTemplate {
     /// Name of the template.
     pub name: String,
+    /// Names to use if somebody else has a template with that name.
+    pub spare_names: Vec<String>,
     /// Content of the template.
     pub template: Template,
     /// Agent settings of its instances, if they have any.
@@ -157,9 +159,12 @@ pub fn plan(request: &LaunchRequest, grounds: &Grounds<'_>) -> Result<Plan, Plan
     }
     let capacity_type = chosen.first().map_or(CapacityType::OnDemand, |one| one.offering.capacity_type);
     let maker = Maker { request, grounds, status, profile, own: &own, capacity_type };
+    let key = grounds.controller.map(|it| it.key.clone());
+    let key = key.unwrap_or_else(|| key_of_class(class.metadata.uid.as_deref().unwrap_or_default()));
     let templates = variants.into_iter().map(|(variant, overrides)| {
         let (template, told) = maker.template(&variant)?;
-        Ok(PlannedTemplate { name: template.name(), template, told, overrides })
+        let (name, spare_names) = template.names(&key);
+        Ok(PlannedTemplate { name, spare_names, template, told, overrides })
     });
     let templates: Vec<PlannedTemplate> = templates.collect::<Result<_, PlanError>>()?;
     let market = chosen

@@ -112,6 +112,30 @@ fn the_least_counts_whatever_the_order() {
 
 /// Computed: 7,577 MiB, of which 6,903 for pods.
 #[test]
+fn what_two_liars_have_said_is_taken_back_by_the_nodes_after_them() {
+    let memory = Resource::Memory;
+    let mut learned = Learned::default();
+    let mut hear = |instance: &str, mib: i64| {
+        let said = says(&memory, mib * MIB, (mib - 700) * MIB);
+        hears_of(instance, &mut learned, "ami-1", &said);
+        room(&learned, "ami-1", &memory).0 / MIB
+    };
+    assert_eq!((hear("i-8", 4200), hear("i-9", 4200)), (7577, 4200), "nobody else has been heard");
+    assert_eq!(hear("i-1", 7800), 4200, "they are the most");
+    assert_eq!(hear("i-2", 7800), 7577, "they are not the most any more");
+    for number in 10..60 {
+        assert_eq!(hear(&format!("i-a{number}"), 7800), 7577);
+    }
+    // Where there is less than was computed, most of them say so, and the least of these counts.
+    let mut less = Learned::default();
+    for (instance, mib) in [("i-1", 4200), ("i-2", 4200), ("i-3", 7010), ("i-4", 7000), ("i-5", 7005)] {
+        hears_of(instance, &mut less, "ami-1", &says(&memory, mib * MIB, (mib - 700) * MIB));
+    }
+    assert_eq!(room(&less, "ami-1", &memory), (7000 * MIB, 6300 * MIB));
+}
+
+/// Computed: 7,577 MiB, of which 6,903 for pods.
+#[test]
 fn what_is_less_than_was_computed_counts_when_two_instances_say_so() {
     let memory = Resource::Memory;
     let says = |mib: i64| says(&memory, mib * MIB, (mib - 700) * MIB);

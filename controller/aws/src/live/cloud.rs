@@ -161,14 +161,17 @@ impl Cloud for Ec2Cloud {
         loop {
             let (plan, taken) = self.0.plan(request, &known)?;
             let made = plan.templates.iter().map(|one| self.0.templates.ensure(&self.0.aws, &self.0.caller, one));
-            if let Err(error) = try_join_all(made).await {
+            let ids = try_join_all(made).await.map_err(|error| {
                 self.0.settle(&taken, None);
-                return Err(LaunchError::of_request(error));
-            }
-            let ask = || fleet::request(&self.0.aws.ec2, &plan).send();
+                LaunchError::of_request(error)
+            })?;
+            let ask = || fleet::request(&self.0.aws.ec2, &plan, &ids).send();
             let asked = self.0.caller.call_in_turn(Family::CreateFleet, Some(&plan.token), "ec2:CreateFleet", ask);
             let failure = match asked.await {
-                Ok(output) => return self.0.launched(request, &known, &plan, &taken, &fleet::answer(&output)),
+                Ok(output) => {
+                    let answer = fleet::answer(&output, &plan, &ids);
+                    return self.0.launched(request, &known, &plan, &taken, &answer);
+                }
                 Err(failure) => failure,
             };
             self.0.settle(&taken, None);

@@ -13,10 +13,11 @@ use aws_sdk_ec2::types::{
 use super::template_data::tag_specification;
 use crate::launch::{FleetAnswer, FleetError, Had, Plan, PlannedTemplate};
 
-/// Version of our launch templates, which have only one.
-const VERSION: &str = "1";
+/// Version of our launch templates, which have only one. Nobody can make it another one.
+pub(super) const VERSION: &str = "1";
 
-pub(super) fn request(client: &aws_sdk_ec2::Client, plan: &Plan) -> CreateFleetFluentBuilder {
+/// Builds the request. `ids` are the IDs of the plan's templates: a name may become that of another template.
+pub(super) fn request(client: &aws_sdk_ec2::Client, plan: &Plan, ids: &[String]) -> CreateFleetFluentBuilder {
     let target = DefaultTargetCapacityType::from(plan.target);
     let spot = (target == DefaultTargetCapacityType::Spot).then(|| {
         SpotOptionsRequest::builder().allocation_strategy(SpotAllocationStrategy::PriceCapacityOptimized).build()
@@ -35,7 +36,7 @@ pub(super) fn request(client: &aws_sdk_ec2::Client, plan: &Plan) -> CreateFleetF
         .create_fleet()
         .client_token(&plan.token)
         .r#type(FleetType::Instant)
-        .set_launch_template_configs(Some(plan.templates.iter().map(config).collect()))
+        .set_launch_template_configs(Some(plan.templates.iter().zip(ids).map(config).collect()))
         .target_capacity_specification(capacity.build())
         .set_spot_options(spot)
         .set_on_demand_options(on_demand)
@@ -46,9 +47,9 @@ pub(super) fn request(client: &aws_sdk_ec2::Client, plan: &Plan) -> CreateFleetF
         .set_context(plan.context.clone())
 }
 
-fn config(planned: &PlannedTemplate) -> FleetLaunchTemplateConfigRequest {
+fn config((planned, id): (&PlannedTemplate, &String)) -> FleetLaunchTemplateConfigRequest {
     let specification =
-        FleetLaunchTemplateSpecificationRequest::builder().launch_template_name(&planned.name).version(VERSION).build();
+        FleetLaunchTemplateSpecificationRequest::builder().launch_template_id(id).version(VERSION).build();
     // Without priorities: they would derive from prices, and a changed price would change the request for the same
     // token.
     let overrides = planned.overrides.iter().map(|one| {
@@ -63,20 +64,25 @@ fn config(planned: &PlannedTemplate) -> FleetLaunchTemplateConfigRequest {
         .build()
 }
 
-pub(super) fn answer(output: &CreateFleetOutput) -> FleetAnswer {
-    FleetAnswer { had: output.instances().iter().find_map(had), errors: output.errors().iter().map(error).collect() }
+pub(super) fn answer(output: &CreateFleetOutput, plan: &Plan, ids: &[String]) -> FleetAnswer {
+    FleetAnswer {
+        had: output.instances().iter().find_map(|set| had(set, plan, ids)),
+        errors: output.errors().iter().map(error).collect(),
+    }
 }
 
-fn had(set: &CreateFleetInstance) -> Option<Had> {
+fn had(set: &CreateFleetInstance, plan: &Plan, ids: &[String]) -> Option<Had> {
     let source = set.launch_template_and_overrides();
     let overrides = source.and_then(LaunchTemplateAndOverridesResponse::overrides);
     let text = |text: Option<&str>| text.map(str::to_owned);
+    let id = source.and_then(|source| source.launch_template_specification()?.launch_template_id());
+    let template = plan.templates.iter().zip(ids).find(|(_, of)| Some(of.as_str()) == id);
     Some(Had {
         instance_id: set.instance_ids().first()?.clone(),
         instance_type: set.instance_type()?.as_str().to_owned(),
         subnet: text(set.subnet_id()).or_else(|| text(overrides?.subnet_id())),
         zone: text(set.availability_zone()).or_else(|| text(overrides?.availability_zone())),
-        template: text(source.and_then(|source| source.launch_template_specification()?.launch_template_name())),
+        template: template.map(|(planned, _)| planned.name.clone()),
     })
 }
 

@@ -156,10 +156,14 @@ fn seen(instance: &Instance) -> Described {
         it.attachment().and_then(|attachment| attachment.device_index()).unwrap_or(0) == 0
             && it.attachment().and_then(|attachment| attachment.network_card_index()).unwrap_or(0) == 0
     });
+    // Only its own: the other addresses of its interface are those of pods.
     let own = first.map(|it| it.private_ip_addresses()).unwrap_or_default();
-    let v4 = own.iter().filter_map(|it| it.private_ip_address()).chain(instance.private_ip_address());
-    let v6 = first.map(|it| it.ipv6_addresses()).unwrap_or_default();
-    let v6 = v6.iter().filter_map(|it| it.ipv6_address()).chain(instance.ipv6_address());
+    let own = own.iter().filter(|it| it.primary() == Some(true));
+    let v4 = own.filter_map(|it| it.private_ip_address()).chain(instance.private_ip_address());
+    let of_interface = first.map(|it| it.ipv6_addresses()).unwrap_or_default();
+    let primary = of_interface.iter().filter(|it| it.is_primary_ipv6() == Some(true));
+    // Without a primary one, EC2 names the first as the instance's.
+    let v6 = primary.filter_map(|it| it.ipv6_address()).chain(instance.ipv6_address());
     let mut addresses: Vec<IpAddr> = v4.chain(v6).filter_map(|text| text.parse().ok()).collect();
     addresses.sort_unstable();
     addresses.dedup();
@@ -183,6 +187,26 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
+
+    #[test]
+    fn an_instance_has_its_own_addresses_and_not_those_of_its_pods() {
+        use aws_sdk_ec2::types::{InstanceIpv6Address, InstanceNetworkInterface, InstancePrivateIpAddress};
+        let v4 = |address: &str, is_primary| {
+            InstancePrivateIpAddress::builder().private_ip_address(address).primary(is_primary).build()
+        };
+        let v6 = |address: &str, is_primary| {
+            InstanceIpv6Address::builder().ipv6_address(address).is_primary_ipv6(is_primary).build()
+        };
+        let interface = InstanceNetworkInterface::builder()
+            .private_ip_addresses(v4("10.0.0.7", true))
+            .private_ip_addresses(v4("10.0.0.8", false))
+            .ipv6_addresses(v6("2600:1f14::8", false))
+            .ipv6_addresses(v6("2600:1f14::7", true))
+            .build();
+        let instance = Instance::builder().private_ip_address("10.0.0.7").network_interfaces(interface).build();
+        let own: Vec<IpAddr> = vec!["10.0.0.7".parse().unwrap(), "2600:1f14::7".parse().unwrap()];
+        assert_eq!(seen(&instance).addresses, own);
+    }
 
     #[tokio::test]
     async fn a_longer_answer_is_not_read_whatever_its_headers_say() {

@@ -33,6 +33,7 @@ mod lookup;
 mod prices;
 mod profile;
 mod template_data;
+mod template_match;
 mod templates;
 mod trial;
 mod types;

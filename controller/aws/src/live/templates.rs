@@ -1,4 +1,8 @@
 //! Launch templates in EC2: created once, reused, and removed when unused for a while.
+//!
+//! Whoever may create launch templates in the account can make one with a name or a tag of ours. So a template that this
+//! process has not created is used only after its content was compared with what was planned, and by its ID and
+//! version, which nobody can give to another content. A foreign one makes the controller use the next name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,68 +15,172 @@ use tokio::sync::OnceCell;
 
 use super::caller::{Caller, Failure};
 use super::connection::Connection;
+use super::fleet::VERSION;
 use super::template_data::{data, tag_specification};
+use super::template_match::difference;
 use crate::budget::Family;
 use crate::launch::{CLUSTER_NAME, NAME_PREFIX, PlannedTemplate};
 use crate::refusal::Meaning;
 
 /// Time after which an unused template is removed. The next launch that needs it creates it again.
 const UNUSED: Duration = Duration::from_secs(3600);
+/// Maximum number of times that a name is tried while its template comes and goes.
+const TRIES: usize = 4;
 
 /// Known launch templates.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
-    /// By name. Locked for a few instructions.
-    known: Mutex<BTreeMap<String, Known>>,
+    /// Locked for a few instructions, never across an await.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Templates that launches have asked for, by their planned name.
+    known: BTreeMap<String, Known>,
+    /// Templates that were listed at the start, by name, until a launch asks for them and compares them.
+    listed: BTreeMap<String, (LaunchTemplate, Timestamp)>,
+    /// IDs of foreign templates that were reported.
+    reported: BTreeSet<String>,
 }
 
 #[derive(Debug, Clone)]
 struct Known {
     /// Set once the template exists; concurrent launches wait for the first one to create it.
-    made: Arc<OnceCell<()>>,
+    made: Arc<OnceCell<Made>>,
     used_at: Timestamp,
 }
 
+/// Template that is ours.
+#[derive(Debug, Clone)]
+struct Made {
+    id: String,
+    name: String,
+}
+
+/// Result of creating a template.
+enum Created {
+    Made(String),
+    /// The name is taken.
+    Taken,
+}
+
+/// Result of comparing a template with what was planned.
+enum Compared {
+    Same,
+    /// The template, or its first version, no longer exists.
+    Gone,
+    /// Another content, and the reason.
+    Foreign(&'static str),
+}
+
 impl Templates {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the template if it does not exist.
+    /// Creates the template if it does not exist, and returns its ID.
     pub(super) async fn ensure(
         &self,
         aws: &Connection,
         caller: &Caller,
         planned: &PlannedTemplate,
-    ) -> Result<(), CloudError> {
+    ) -> Result<String, CloudError> {
         let used_at = caller.now();
         let made = {
-            let mut known = self.lock();
-            let entry = known.entry(planned.name.clone()).or_insert_with(|| Known { made: Arc::default(), used_at });
+            let mut state = self.lock();
+            let new = || Known { made: Arc::default(), used_at };
+            let entry = state.known.entry(planned.name.clone()).or_insert_with(new);
             entry.used_at = used_at;
             Arc::clone(&entry.made)
         };
-        made.get_or_try_init(|| create(aws, caller, planned)).await.copied()
+        made.get_or_try_init(|| self.settle(aws, caller, planned)).await.map(|made| made.id.clone())
+    }
+
+    /// Returns the template under the first of its names that is ours or free.
+    async fn settle(&self, aws: &Connection, caller: &Caller, planned: &PlannedTemplate) -> Result<Made, CloudError> {
+        let mut last = None;
+        for name in std::iter::once(&planned.name).chain(&planned.spare_names) {
+            match self.under(aws, caller, planned, name).await {
+                Ok(Some(id)) => return Ok(Made { id, name: name.clone() }),
+                Ok(None) => {}
+                // A template that may not be read is as good as a foreign one: another name may be free.
+                Err(error) if is_unreadable(&error) => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        let message = || format!("somebody else has launch templates with all names of `{}`", planned.name);
+        Err(last.unwrap_or_else(|| CloudError::Transient { message: message() }))
+    }
+
+    /// Returns the ID of the template with this name, which is created if the name is free; `None` if another template
+    /// has it.
+    async fn under(
+        &self,
+        aws: &Connection,
+        caller: &Caller,
+        planned: &PlannedTemplate,
+        name: &str,
+    ) -> Result<Option<String>, CloudError> {
+        let mut found = self.lock().listed.remove(name).map(|(template, _)| template);
+        // A template may go between two calls, and another one come.
+        for _ in 0..TRIES {
+            let Some(template) = found.take() else {
+                match create(aws, caller, planned, name).await? {
+                    Created::Made(id) => return Ok(Some(id)),
+                    Created::Taken => {
+                        let named = Filter::builder().name("launch-template-name").values(name).build();
+                        found = list(aws, caller, vec![named]).await?.into_iter().next();
+                        continue;
+                    }
+                }
+            };
+            let id = template.launch_template_id().unwrap_or_default().to_owned();
+            match compare(aws, caller, planned, &template, &id).await? {
+                Compared::Same => return Ok(Some(id)),
+                Compared::Gone => {}
+                Compared::Foreign(field) => {
+                    if self.lock().reported.insert(id.clone()) {
+                        let made_by = template.created_by().unwrap_or_default();
+                        tracing::warn!(id, name, made_by, field, "a launch template has our name and is not ours");
+                    }
+                    return Ok(None);
+                }
+            }
+        }
+        let message = format!("the launch template `{name}` comes and goes");
+        Err(CloudError::Transient { message })
     }
 
     /// Removes templates that EC2 no longer has.
     pub(super) fn forget<'a>(&self, names: impl IntoIterator<Item = &'a String>) {
-        let mut known = self.lock();
+        let mut state = self.lock();
         for name in names {
-            known.remove(name);
+            state.known.remove(name);
         }
     }
 
-    /// Lists existing templates, so that a restarted controller does not create them again.
+    /// Removes templates by the names that they have in EC2.
+    fn forget_made(&self, names: &[String]) {
+        let mut state = self.lock();
+        let is_gone = |name: &String| names.contains(name);
+        state.known.retain(|_, one| !one.made.get().is_some_and(|made| is_gone(&made.name)));
+        state.listed.retain(|name, _| !is_gone(name));
+    }
+
+    /// Lists existing templates, so that a restarted controller does not create them again, and returns their number.
+    /// None of them is believed yet.
     pub(super) async fn learn(&self, aws: &Connection, caller: &Caller, cluster: &str) -> Result<usize, CloudError> {
         let found = list(aws, caller, vec![cluster_filter(cluster)]).await?;
-        let used_at = caller.now();
-        let mut known = self.lock();
-        for name in found.iter().filter_map(LaunchTemplate::launch_template_name) {
-            let made = Arc::new(OnceCell::new_with(Some(())));
-            known.entry(name.to_owned()).or_insert(Known { made, used_at });
+        let now = caller.now();
+        let mut state = self.lock();
+        for template in found {
+            let Some(name) = template.launch_template_name().map(str::to_owned) else { continue };
+            if !state.known.contains_key(&name) {
+                state.listed.insert(name, (template, now));
+            }
         }
-        Ok(known.len())
+        Ok(state.listed.len())
     }
 
     /// Removes old templates of this cluster that have been unused for long, and returns their number.
@@ -80,9 +188,11 @@ impl Templates {
         let found = list(aws, caller, vec![cluster_filter(cluster)]).await?;
         let now = caller.now();
         let in_use: BTreeSet<String> = {
-            let mut known = self.lock();
-            known.retain(|_, one| now < after(one.used_at, UNUSED));
-            known.keys().cloned().collect()
+            let mut state = self.lock();
+            state.known.retain(|_, one| now < after(one.used_at, UNUSED));
+            state.listed.retain(|_, (_, listed_at)| now < after(*listed_at, UNUSED));
+            let made = state.known.values().filter_map(|one| one.made.get()).map(|made| &made.name);
+            state.known.keys().chain(state.listed.keys()).chain(made).cloned().collect()
         };
         let is_old = |one: &&LaunchTemplate| {
             let made_at = one.create_time().map_or(Timestamp::UNIX_EPOCH, moment);
@@ -105,30 +215,80 @@ impl Templates {
             Filter::builder().name(format!("tag:{}", muster_api::labels::EC2NODECLASS)).values(class).build();
         let found = list(aws, caller, vec![cluster_filter(cluster), of_class]).await?;
         let names: Vec<String> = found.iter().filter_map(|one| one.launch_template_name().map(str::to_owned)).collect();
-        self.forget(&names);
+        self.forget_made(&names);
         remove(aws, caller, found.iter()).await
     }
 }
 
-async fn create(aws: &Connection, caller: &Caller, planned: &PlannedTemplate) -> Result<(), CloudError> {
+async fn create(
+    aws: &Connection,
+    caller: &Caller,
+    planned: &PlannedTemplate,
+    name: &str,
+) -> Result<Created, CloudError> {
     let data = data(&planned.template);
     let tags = tag_specification(ResourceType::LaunchTemplate, &planned.template.tags);
     let made = caller
         .call(Family::ChangeEc2, "ec2:CreateLaunchTemplate", || {
             aws.ec2
                 .create_launch_template()
-                .launch_template_name(&planned.name)
+                .launch_template_name(name)
                 .launch_template_data(data.clone())
                 .tag_specifications(tags.clone())
                 .send()
         })
         .await;
     match made {
-        Ok(_) => Ok(()),
-        // The name is derived from the content, so an existing template has the same content.
-        Err(failure) if failure.meaning() == Meaning::AlreadyThere => Ok(()),
-        Err(failure) => Err(failure.into_error(&planned.name)),
+        Ok(answer) => {
+            let id = answer.launch_template().and_then(LaunchTemplate::launch_template_id);
+            let message = || format!("ec2:CreateLaunchTemplate: the answer does not name `{name}`");
+            id.map(|id| Created::Made(id.to_owned())).ok_or_else(|| CloudError::Transient { message: message() })
+        }
+        Err(failure) if failure.meaning() == Meaning::AlreadyThere => Ok(Created::Taken),
+        Err(failure) => Err(failure.into_error(name)),
     }
+}
+
+/// Returns true if the content of a template may not be read.
+fn is_unreadable(error: &CloudError) -> bool {
+    matches!(error, CloudError::Unauthorized { action, .. } if action == "ec2:DescribeLaunchTemplateVersions")
+}
+
+/// Compares a template with what was planned: its tags, without which we may not launch with it, and its first version,
+/// which cannot be changed.
+async fn compare(
+    aws: &Connection,
+    caller: &Caller,
+    planned: &PlannedTemplate,
+    template: &LaunchTemplate,
+    id: &str,
+) -> Result<Compared, CloudError> {
+    let has = |(key, value): (&String, &String)| {
+        template.tags().iter().any(|tag| tag.key() == Some(key.as_str()) && tag.value() == Some(value.as_str()))
+    };
+    if !planned.template.tags.iter().all(has) {
+        return Ok(Compared::Foreign("tags"));
+    }
+    let described = caller
+        .call(Family::DescribeEc2, "ec2:DescribeLaunchTemplateVersions", || {
+            aws.ec2.describe_launch_template_versions().launch_template_id(id).versions(VERSION).send()
+        })
+        .await;
+    let described = match described {
+        Ok(described) => described,
+        Err(failure) if matches!(failure.meaning(), Meaning::TemplateGone | Meaning::NotFound) => {
+            return Ok(Compared::Gone);
+        }
+        Err(failure) => return Err(failure.into_error(id)),
+    };
+    let version = described.launch_template_versions().first();
+    let Some(content) = version.and_then(|version| version.launch_template_data()) else {
+        return Ok(Compared::Foreign("content"));
+    };
+    Ok(match difference(&data(&planned.template), content) {
+        Some(field) => Compared::Foreign(field),
+        None => Compared::Same,
+    })
 }
 
 fn cluster_filter(cluster: &str) -> Filter {

@@ -39,13 +39,14 @@ pub(super) async fn try_out(
     let addresses = Addresses::default();
     let grounds = Grounds { cluster, class, settings, inventory, addresses: &addresses, controller };
     let plan = plan(&request, &grounds).map_err(|error| failed(TrialCall::CreateLaunchTemplate)(error.into()))?;
+    let mut ids = Vec::new();
     for planned in &plan.templates {
-        templates.ensure(aws, caller, planned).await.map_err(failed(TrialCall::CreateLaunchTemplate))?;
+        ids.push(templates.ensure(aws, caller, planned).await.map_err(failed(TrialCall::CreateLaunchTemplate))?);
     }
-    let fleet =
-        caller.call(Family::CreateFleet, "ec2:CreateFleet", || fleet::request(&aws.ec2, &plan).dry_run(true).send());
+    let ask = || fleet::request(&aws.ec2, &plan, &ids).dry_run(true).send();
+    let fleet = caller.call(Family::CreateFleet, "ec2:CreateFleet", ask);
     would_go(fleet.await.map(drop)).map_err(|failure| failed(TrialCall::CreateFleet)(failure.into_error("a fleet")))?;
-    let run = run(aws, caller, &plan).await;
+    let run = run(aws, caller, &plan, &ids).await;
     would_go(run).map_err(|failure| failed(TrialCall::RunInstances)(failure.into_error("an instance")))
 }
 
@@ -57,11 +58,12 @@ fn would_go(asked: Result<(), Failure>) -> Result<(), Failure> {
     }
 }
 
-async fn run(aws: &Connection, caller: &Caller, plan: &Plan) -> Result<(), Failure> {
-    let Some((planned, one)) = plan.templates.iter().find_map(|one| Some((one, one.overrides.first()?))) else {
+async fn run(aws: &Connection, caller: &Caller, plan: &Plan, ids: &[String]) -> Result<(), Failure> {
+    let mut templates = plan.templates.iter().zip(ids);
+    let Some((id, one)) = templates.find_map(|(planned, id)| Some((id, planned.overrides.first()?))) else {
         return Ok(());
     };
-    let template = LaunchTemplateSpecification::builder().launch_template_name(&planned.name).version("1").build();
+    let template = LaunchTemplateSpecification::builder().launch_template_id(id).version(fleet::VERSION).build();
     let asked = caller.call(Family::ChangeEc2, "ec2:RunInstances", || {
         aws.ec2
             .run_instances()

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "the tests hand the clock in")]
 
 mod abuse;
+mod allowances;
 mod enrolment;
 mod fleet;
 mod health;
@@ -14,4 +15,5 @@ mod reflection;
 mod reports;
 mod rotation;
 mod skew;
+mod strangers;
 mod world;

@@ -17,6 +17,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 use wire::{Bytes, Said};
 
@@ -39,6 +40,16 @@ fn of<'s>(all: &'s [Said], rpc: &str) -> Vec<&'s [u8]> {
 async fn ask(node: &Node, world: &World, rpc: &str, message: &[u8]) -> Vec<u8> {
     let answers = call(node, world, rpc, vec![message.to_vec()]).await;
     answers.unwrap_or_else(|status| panic!("{rpc}: {status}")).remove(0)
+}
+
+/// The same over a connection that is there: a nonce is good on its own connection.
+async fn ask_over(channel: &Channel, rpc: &str, message: &[u8]) -> Vec<u8> {
+    let mut client = tonic::client::Grpc::new(channel.clone());
+    client.ready().await.unwrap();
+    let request = Request::new(tokio_stream::iter(vec![message.to_vec()]));
+    let answers = client.streaming(request, rpc.parse().unwrap(), Bytes).await;
+    let mut answers = answers.unwrap_or_else(|status| panic!("{rpc}: {status}")).into_inner();
+    answers.message().await.unwrap_or_else(|status| panic!("{rpc}: {status}")).unwrap()
 }
 
 fn take(node: &mut Node, response: &[u8]) {
@@ -90,9 +101,10 @@ impl Stream {
 async fn hear(who: &str, said: &[Said]) {
     let world = World::start().await;
     let mut node = Node::new(A);
-    let challenge = ask(&node, &world, CHALLENGE, of(said, CHALLENGE)[0]).await;
+    let channel = node.connect(&world).await;
+    let challenge = ask_over(&channel, CHALLENGE, of(said, CHALLENGE)[0]).await;
     let nonce = Nonce::read(&ChallengeResponse::decode(challenge.as_slice()).unwrap().nonce).unwrap();
-    let response = ask(&node, &world, ENROL, &bound(&node, of(said, ENROL)[0], &nonce)).await;
+    let response = ask_over(&channel, ENROL, &bound(&node, of(said, ENROL)[0], &nonce)).await;
     take(&mut node, &response);
     let mut stream = Stream::open(&node, &world).await;
     let messages = of(said, FOLLOW);
@@ -169,10 +181,11 @@ async fn record() {
     let mut node = Node::new(A);
     let mut said = Vec::new();
     let mut note = |rpc: &str, bytes: Vec<u8>| said.push(Said { rpc: rpc.to_owned(), bytes });
-    let challenge = ask(&node, &world, CHALLENGE, &[]).await;
+    let channel = node.connect(&world).await;
+    let challenge = ask_over(&channel, CHALLENGE, &[]).await;
     let nonce = Nonce::read(&ChallengeResponse::decode(challenge.as_slice()).unwrap().nonce).unwrap();
     note(CHALLENGE, challenge);
-    let response = ask(&node, &world, ENROL, &node.evidence(&nonce).encode_to_vec()).await;
+    let response = ask_over(&channel, ENROL, &node.evidence(&nonce).encode_to_vec()).await;
     take(&mut node, &response);
     note(ENROL, response);
     let mut stream = Stream::open(&node, &world).await;

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_gateway::{
-    Access, Authority, Finding, Gateway, Limits, LogBundle, Material, Notice, Operators, Pair, Question, Recorded,
-    Refusals, Report, Rows, Sources, Unanswered, Unavailable, Verb, Wanted, serve,
+    Access, Authority, Finding, Gateway, Limits, LogBundle, Material, Notice, Operators, Pair, Question, Rate,
+    Recorded, Refusals, Report, Rows, Sources, Unanswered, Unavailable, Verb, Wanted, serve,
 };
 use muster_link::document::Certificates;
 use muster_link::sts::SignedRequest;
-use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins, Policy, Proofs, SecretHash};
+use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins, Policy, SecretHash};
 use muster_proto::answer::Statuses;
 use muster_proto::health::health_check_response::ServingStatus;
 use muster_proto::muster::{
@@ -63,6 +64,12 @@ pub(crate) struct State {
     pub(crate) fatal: Vec<(String, String)>,
     /// Whom each node said last that it believes.
     pub(crate) pins: BTreeMap<String, Pins>,
+    /// How often a launch was looked up.
+    pub(crate) looked_up: usize,
+    /// How often an instance was described.
+    pub(crate) described_times: usize,
+    /// How often a node's greeting was passed on.
+    pub(crate) greeted: usize,
     /// How often STS was asked.
     pub(crate) asked: usize,
     /// Whether nothing can be written.
@@ -138,7 +145,10 @@ impl State {
 
 impl Sources for Memory {
     async fn launch(&self, instance: &str) -> Result<Option<Launch>, Unavailable> {
-        Ok(self.state(|state| state.launches.get(instance).cloned()))
+        Ok(self.state(|state| {
+            state.looked_up += 1;
+            state.launches.get(instance).cloned()
+        }))
     }
 
     fn enrolled(&self, instance: &str) -> Option<KeyHash> {
@@ -146,7 +156,10 @@ impl Sources for Memory {
     }
 
     async fn describe(&self, instance: &str) -> Result<Option<Described>, Unavailable> {
-        Ok(self.state(|state| state.described.get(instance).cloned()))
+        Ok(self.state(|state| {
+            state.described_times += 1;
+            state.described.get(instance).cloned()
+        }))
     }
 
     async fn ask_sts(&self, request: &SignedRequest) -> Result<(u16, Vec<u8>), Unavailable> {
@@ -215,6 +228,7 @@ impl Sources for Memory {
 
     async fn greeted(&self, node: &NodeIdentity, pins: Pins) {
         self.state(|state| {
+            state.greeted += 1;
             state.pins.insert(node.instance.clone(), pins);
             state.wrote();
         });
@@ -294,6 +308,19 @@ impl Operators for Memory {
     }
 }
 
+/// Limits for a test that does in a second what takes hours elsewhere.
+pub(crate) fn hasty() -> Limits {
+    let often = Rate::new(10_000, Duration::from_micros(100));
+    Limits {
+        arrivals: often,
+        arrivals_of_network: often,
+        unknown_tokens: often,
+        reviews_per_second: 1000,
+        certificate_interval: Duration::ZERO,
+        ..Limits::default()
+    }
+}
+
 /// A gateway that runs. Dropping it ends it.
 pub(crate) struct World {
     pub(crate) memory: Arc<Memory>,
@@ -309,8 +336,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Self {
-        let report_interval = std::time::Duration::ZERO;
-        Self::with(Limits { report_interval, reviews_per_second: 1000, ..Limits::default() }).await
+        Self::with(Limits { report_interval: Duration::ZERO, ..hasty() }).await
     }
 
     pub(crate) async fn with(limits: Limits) -> Self {
@@ -345,7 +371,6 @@ impl World {
                 partition: text("aws"),
                 account: text("123456789012"),
                 region: text("eu-west-1"),
-                proofs: Proofs::All,
                 // The documents are as old as they are.
                 enrol_within: SignedDuration::from_hours(24 * 365 * 100),
             },

@@ -19,15 +19,6 @@ use crate::sts::{Caller, CallerFault, RoleProof, SignedRequest};
 /// Maximum time that a launch may lie in the future: the clock skew between AWS and the controller.
 const FUTURE: SignedDuration = SignedDuration::from_mins(1);
 
-/// Proofs that a node must give.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proofs {
-    /// Identity document and role.
-    All,
-    /// Identity document only: configured for a controller that cannot reach STS, which logs it.
-    WithoutRole,
-}
-
 /// Enrolment rules for every node of this cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
@@ -39,8 +30,6 @@ pub struct Policy {
     pub account: String,
     /// Region, such as `eu-west-1`.
     pub region: String,
-    /// Required proofs.
-    pub proofs: Proofs,
     /// Maximum age of an instance at its first enrolment. A NodeClaim without a Node is given up after 15 minutes; one
     /// whose Node has registered without its agent may be enrolled for as long.
     pub enrol_within: SignedDuration,
@@ -95,14 +84,14 @@ pub struct Question {
     /// ID of the instance to describe with EC2.
     pub instance: String,
     /// Request to send to STS.
-    pub request: Option<SignedRequest>,
+    pub request: SignedRequest,
 }
 
 /// Answers of AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
-    /// Signer of the request; `None` if STS was not asked.
-    pub caller: Option<Result<Caller, CallerFault>>,
+    /// Signer of the request.
+    pub caller: Result<Caller, CallerFault>,
     /// Description of the instance; `Ok(None)` if EC2 does not know its ID.
     pub described: Result<Option<Described>, Unasked>,
 }
@@ -143,7 +132,7 @@ struct PendingEnrolment<'a> {
     is_new: bool,
     is_again: bool,
     uses_permission: bool,
-    request: Option<SignedRequest>,
+    request: SignedRequest,
 }
 
 /// Checks everything that needs no request to AWS, and returns the requests to make.
@@ -160,11 +149,9 @@ pub fn examine(case: &Case<'_>) -> Result<Question, Refusal> {
 /// # Errors
 /// The node is refused.
 pub fn decide(case: &Case<'_>, answers: &Answers) -> Result<Admission, Refusal> {
-    let PendingEnrolment { document, launch, is_new, is_again, uses_permission, request } = stand(case)?;
+    let PendingEnrolment { document, launch, is_new, is_again, uses_permission, request: _ } = stand(case)?;
     let Policy { cluster, account, region, .. } = case.policy;
-    if request.is_some() {
-        judge_caller(case.policy, launch, &document.instance, answers.caller.as_ref())?;
-    }
+    judge_caller(case.policy, launch, &document.instance, &answers.caller)?;
     let described = answers.described.as_ref().map_err(|Unasked| Refusal::DescribeUnavailable)?;
     let described = described.as_ref().filter(|it| it.instance == document.instance).ok_or(Refusal::NotDescribed)?;
     judge_described(launch, described, case.peer)?;
@@ -183,12 +170,24 @@ pub fn decide(case: &Case<'_>, answers: &Answers) -> Result<Admission, Refusal> 
     })
 }
 
+/// Checks the nonce of an attempt: that its connection was given it, for this key, and that it has not expired. It
+/// comes before everything that costs anything, such as reading a document.
+///
+/// # Errors
+/// The node is refused.
+pub fn check_nonce(
+    given: Option<&Given>,
+    key: KeyHash,
+    named: Option<Nonce>,
+    now: Timestamp,
+) -> Result<&Given, Refusal> {
+    let given = given.filter(|given| given.key == key && Some(given.nonce) == named).ok_or(Refusal::Nonce)?;
+    if now >= given.expires_at { Err(Refusal::NonceExpired) } else { Ok(given) }
+}
+
 fn stand<'a>(case: &Case<'a>) -> Result<PendingEnrolment<'a>, Refusal> {
     let Case { policy, key, given, evidence, now, .. } = *case;
-    let given = given.filter(|given| given.key == key && Some(given.nonce) == evidence.nonce).ok_or(Refusal::Nonce)?;
-    if now >= given.expires_at {
-        return Err(Refusal::NonceExpired);
-    }
+    let given = check_nonce(given, key, evidence.nonce, now)?;
     let document = case.document.as_ref().map_err(|fault| Refusal::Document(fault.clone()))?;
     judge_document(policy, document, now)?;
     let launch = case.launch.filter(|launch| launch.instance == document.instance).ok_or(Refusal::NotLaunchedHere)?;
@@ -203,13 +202,8 @@ fn stand<'a>(case: &Case<'a>) -> Result<PendingEnrolment<'a>, Refusal> {
     let seen = (document.instance_type.as_str(), document.image.as_str(), document.zone.as_str());
     judge_shape(launch, seen, "its identity document")?;
     let (is_new, is_again, uses_permission) = judge_record(case, &given.nonce, document, launch)?;
-    let request = match policy.proofs {
-        Proofs::WithoutRole => None,
-        Proofs::All => {
-            let proof = evidence.role_proof.as_ref().ok_or(Refusal::NoRoleProof)?;
-            Some(proof.request(&policy.region, &policy.cluster, &given.nonce, &key, now)?)
-        }
-    };
+    let proof = evidence.role_proof.as_ref().ok_or(Refusal::NoRoleProof)?;
+    let request = proof.request(&policy.region, &policy.cluster, &given.nonce, &key, now)?;
     Ok(PendingEnrolment { document, launch, is_new, is_again, uses_permission, request })
 }
 
@@ -269,9 +263,9 @@ fn judge_caller(
     policy: &Policy,
     launch: &Launch,
     instance: &str,
-    caller: Option<&Result<Caller, CallerFault>>,
+    caller: &Result<Caller, CallerFault>,
 ) -> Result<(), Refusal> {
-    let caller = caller.ok_or(Refusal::NoRoleProof)?.as_ref().map_err(|fault| Refusal::Caller(fault.clone()))?;
+    let caller = caller.as_ref().map_err(|fault| Refusal::Caller(fault.clone()))?;
     if caller.partition != policy.partition {
         return Err(Refusal::ForeignCaller("partition"));
     }

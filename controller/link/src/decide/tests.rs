@@ -8,7 +8,7 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair
 
 use super::*;
 use crate::launch::SecretHash;
-use crate::nonce::{NONCE_LIFE, Nonces};
+use crate::nonce::{NONCE_LIFE, NonceSlot};
 use crate::refusal::Remedy;
 use crate::sts::RoleFault;
 
@@ -69,7 +69,6 @@ fn world() -> World {
             partition: text("aws"),
             account: text("123456789012"),
             region: text("eu-west-1"),
-            proofs: Proofs::All,
             enrol_within: SignedDuration::from_hours(1),
         },
         key,
@@ -93,7 +92,7 @@ fn world() -> World {
         }),
         launch: Some(launch),
         now,
-        answers: Answers { caller: Some(Ok(caller)), described: Ok(Some(described)) },
+        answers: Answers { caller: Ok(caller), described: Ok(Some(described)) },
     }
 }
 
@@ -134,7 +133,7 @@ impl World {
     }
 
     fn caller(&mut self) -> &mut Caller {
-        self.answers.caller.as_mut().unwrap().as_mut().unwrap()
+        self.answers.caller.as_mut().unwrap()
     }
 
     fn described(&mut self) -> &mut Described {
@@ -172,7 +171,7 @@ fn a_node_that_is_who_it_says_is_admitted() {
     let world = world();
     let question = examine(&world.case()).unwrap();
     assert_eq!(question.instance, INSTANCE);
-    let request = question.request.unwrap();
+    let request = question.request;
     assert_eq!(request.host, "sts.eu-west-1.amazonaws.com");
     let header =
         |name: &str| request.headers.iter().find(|(it, _)| *it == name).map(|(_, value)| value.clone()).unwrap();
@@ -193,11 +192,11 @@ fn the_nonce_is_this_keys_and_fresh() {
     assert_eq!(refused(|world| world.evidence.nonce = Some(Nonce::new([8; 32]))), ("NonceUnknown", BEFORE));
     assert_eq!(refused(|world| world.key = KeyHash::of(b"stolen")), ("NonceUnknown", BEFORE), "another connection");
     assert_eq!(refused(|world| world.given.as_mut().unwrap().expires_at = world.now), ("NonceExpired", BEFORE));
-    let mut nonces = Nonces::new(1);
+    let mut slot = NonceSlot::default();
     let World { key, now, .. } = world();
-    nonces.give(Nonce::new([7; 32]), key, now).unwrap();
-    let taken = nonces.take(&key);
-    assert_eq!(refused(|world| world.given = nonces.take(&key)), ("NonceUnknown", BEFORE), "replayed");
+    slot.give(Nonce::new([7; 32]), key, now);
+    let taken = slot.take();
+    assert_eq!(refused(|world| world.given = slot.take()), ("NonceUnknown", BEFORE), "replayed");
     assert_eq!(taken.unwrap().expires_at, now + NONCE_LIFE);
 }
 
@@ -286,8 +285,7 @@ fn the_role_is_proved_for_this_cluster_nonce_and_key() {
 
 #[test]
 fn who_signed_is_this_instance_in_its_role() {
-    assert_eq!(refused(|world| world.answers.caller = None), ("RoleProofMissing", AFTER));
-    let fault = |fault: CallerFault| move |world: &mut World| world.answers.caller = Some(Err(fault));
+    let fault = |fault: CallerFault| move |world: &mut World| world.answers.caller = Err(fault);
     let mismatch = CallerFault::Refused("SignatureDoesNotMatch".to_owned());
     assert_eq!(refused(fault(mismatch)), ("RoleProofRefused", AFTER), "another cluster, nonce, key or host was signed");
     assert_eq!(refused(fault(CallerFault::Unavailable("Throttling".to_owned()))), ("StsUnavailable", AFTER));
@@ -369,18 +367,6 @@ fn a_new_key_after_a_reboot_needs_the_word_of_the_old_one() {
         world.evidence.previous_key = Some(PreviousKey { public_key_info: info, signature });
         assert_eq!(world.decide(), Err(Refusal::EnrolledBefore), "{name}");
     }
-}
-
-#[test]
-fn without_a_way_to_sts_the_rest_still_has_to_hold() {
-    let mut world = world();
-    world.policy.proofs = Proofs::WithoutRole;
-    world.evidence.role_proof = None;
-    world.answers.caller = None;
-    assert_eq!(examine(&world.case()).unwrap().request, None);
-    assert!(world.decide().is_ok());
-    world.peer = IpAddr::from([10, 0, 1, 6]);
-    assert_eq!(world.decide(), Err(Refusal::Address));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Nodes for programs.
 
 use jiff::Timestamp;
+use muster_bootstrap::is_printable;
 use muster_stages::roster::{Agent, Fault, Member, Phase, Stand};
 use serde::Serialize;
 
@@ -12,7 +13,7 @@ const KIND: &str = "Nodes";
 pub(crate) fn plain(text: &str) -> String {
     let is_layout = |letter: char| matches!(letter, '\n' | '\t');
     let shown =
-        |letter: char| if letter.is_control() && !is_layout(letter) { char::REPLACEMENT_CHARACTER } else { letter };
+        |letter: char| if !is_printable(letter) && !is_layout(letter) { char::REPLACEMENT_CHARACTER } else { letter };
     text.chars().map(shown).collect()
 }
 

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_api::{NodeClaim, annotations, labels};
+use muster_bootstrap::is_printable;
 use muster_bootstrap::secrets::clean;
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +81,7 @@ pub fn cleaned(bundle: &[u8]) -> String {
         let shown = if is_private { "[hidden]".to_owned() } else { clean(line) };
         is_private &= !line.contains("-----END");
         // `clean` also shortens long lines, which is fine for log lines.
-        let shown: String = shown.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        let shown: String = shown.chars().map(|letter| if is_printable(letter) { letter } else { ' ' }).collect();
         if text.len() + shown.len() + 1 > LONGEST_BUNDLE {
             break;
         }

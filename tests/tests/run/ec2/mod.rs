@@ -16,3 +16,4 @@ mod life;
 mod machines;
 mod partition;
 mod refused;
+mod squatted;
