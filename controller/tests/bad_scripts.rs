@@ -10,8 +10,8 @@ use std::process::Output;
 
 use process::muster;
 
-const CLUSTER: &str = "src/simulate/tests/cluster.yaml";
-const CATALOGUE: &str = "src/simulate/tests/catalogue.yaml";
+const CLUSTER: &str = "simulate/src/tests/cluster.yaml";
+const CATALOGUE: &str = "simulate/src/tests/catalogue.yaml";
 const HEAD: &str = "apiVersion: muster.dev/v1\nkind: Simulation\nspec:\n";
 
 /// What `muster simulate` says to `script`, on top of the small cluster and `more` of it.

@@ -55,7 +55,7 @@ verdicts! { NODE;
 
     ID03 Info "pods cannot reach instance metadata"
     cause "With a hop limit of 1 the answer to a request for a token does not get from the host to a pod. aws-node and drivers without a role of their own find no credentials: `no EC2 IMDS role found`."
-    fix "give the pods roles by IRSA or Pod Identity; `spec.metadataOptions.httpPutResponseHopLimit: 2` helps as well, and gives every pod of the node the credentials of the node's role, its identity document, and its user data with the agent's launch token"
+    fix "give the pods roles by IRSA or Pod Identity; `spec.metadataOptions.httpPutResponseHopLimit: 2` helps too, but gives every pod the credentials of the node's role, its identity document and its user data with the launch token"
     source "EC2 User Guide, instance metadata options; EKS best practices"
 
     UD13 Error "a program of the bootstrap cannot be executed"

@@ -204,7 +204,7 @@ fn of_kind<'t>(text: &'t str, kind: &str) -> &'t str {
 fn the_pods_pass_the_restricted_standard() {
     case("restricted", &[Part::Cluster], async |case| {
         let folder = tempfile::tempdir().unwrap();
-        let (cluster, namespace) = (case.cluster(), case.named("restricted"));
+        let (cluster, namespace) = (case.cluster(), case.named("standard"));
         cluster.kubectl(&["create", "namespace", &namespace]).await.unwrap();
         let label = "pod-security.kubernetes.io/enforce=restricted";
         cluster.kubectl(&["label", "namespace", &namespace, label]).await.unwrap();

@@ -211,7 +211,10 @@ fn known_values(key: &str, requirement: &Requirement, path: &Path, errors: &mut 
             Some(wrong) => {
                 let nearest = nearest_of(known.iter().copied(), wrong);
                 let meant = nearest.map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
-                format!("`{key}` has the unknown value `{wrong}`; known values are `{known_list}`{meant}")
+                match needed {
+                    1 => format!("`{key}` has the unknown value `{wrong}`; known values are `{known_list}`{meant}"),
+                    _ => format!("`{key}` needs {needed} of `{known_list}`, and `{wrong}` is none of them{meant}"),
+                }
             }
             None => format!("`{key}` needs {needed} of its known values, which are `{known_list}`"),
         };

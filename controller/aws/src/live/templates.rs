@@ -241,7 +241,7 @@ async fn create(
     match made {
         Ok(answer) => {
             let id = answer.launch_template().and_then(LaunchTemplate::launch_template_id);
-            let message = || format!("ec2:CreateLaunchTemplate: the answer does not name `{name}`");
+            let message = || format!("the answer to CreateLaunchTemplate does not name `{name}`");
             id.map(|id| Created::Made(id.to_owned())).ok_or_else(|| CloudError::Transient { message: message() })
         }
         Err(failure) if failure.meaning() == Meaning::AlreadyThere => Ok(Created::Taken),
