@@ -23,7 +23,6 @@
 //! feature, since the AWS SDK takes longer to build than everything else. The rules are those of Karpenter's AWS
 //! provider 1.14, so that its manifests keep their meaning; deviations are documented on the item.
 
-mod budget;
 mod capacity;
 mod class;
 mod compatibility;
@@ -34,10 +33,11 @@ mod family;
 mod intern;
 mod inventory;
 #[cfg(feature = "live")]
-mod nature;
+mod node_properties;
 mod nodeclass;
 mod offerings;
 mod overhead;
+mod rate_limits;
 mod requirements;
 mod resolve;
 mod row;
@@ -46,6 +46,7 @@ pub mod catalogue;
 #[cfg(feature = "launch")]
 pub mod discovery;
 pub mod ending;
+pub mod error_codes;
 #[cfg(feature = "launch")]
 pub mod launch;
 pub mod learned;
@@ -54,9 +55,7 @@ pub mod live;
 pub mod permissions;
 pub mod policy;
 pub mod quantity;
-pub mod refusal;
 
-pub use budget::{Budgets, Family};
 pub use class::{
     BlockDevice, CapacityReservation, ClassSettings, InstanceStorePolicy, InterfaceType, KubeletSettings,
     NetworkInterface, PlacementGroup, Threshold,
@@ -71,4 +70,5 @@ pub use family::{AmiFamily, UnknownFamily};
 pub use inventory::Inventory;
 pub use nodeclass::PREFIX_DELEGATION;
 pub use offerings::{PriceSource, Prices};
+pub use rate_limits::{Budgets, Family};
 pub use resolve::{Resolver, instance_types, resolve};

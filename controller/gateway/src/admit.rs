@@ -7,10 +7,10 @@ use muster_link::{NodeIdentity, Policy};
 use tokio::time::Instant;
 use tonic::Status;
 
+use crate::access::{Rule, rule};
 use crate::bucket::{Bucket, Rate};
 use crate::peer::Peer;
-use crate::refusals::Refusals;
-use crate::rules::{Rule, rule};
+use crate::refusal_counters::Refusals;
 use crate::sources::Sources;
 
 /// Message to a caller whose certificate is not valid or was revoked.

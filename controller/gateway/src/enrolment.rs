@@ -19,10 +19,10 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 use tonic::{Request, Response, Status};
 
-use crate::authority::{Authority, Issued};
+use crate::certificate_authority::{Authority, Issued};
 use crate::peer::Peer;
 use crate::recent::Recent;
-use crate::refusals::Refusals;
+use crate::refusal_counters::Refusals;
 use crate::sources::{Recorded, Sources, Unavailable};
 
 /// Timeout of requests to STS and EC2, which run concurrently.

@@ -20,10 +20,12 @@
 //! Messages do not name a node, so a node cannot act for another. Any replica can answer; state that must outlive the
 //! replica is written through [`Sources`] before the call is answered.
 
+mod access;
 mod admit;
 mod arrivals;
-mod authority;
 mod bucket;
+mod certificate_authority;
+mod client_certificates;
 mod enrolment;
 mod fleet;
 pub mod health;
@@ -35,18 +37,17 @@ pub mod plaintext;
 mod read;
 mod recent;
 mod reflection;
-mod refusals;
+mod refusal_counters;
 mod reports;
 mod reviews;
 mod rows;
-mod rules;
 mod secured;
 mod sources;
 mod streams;
-mod trust;
 
-pub use self::authority::{AUTHORITY_LIFE, Authority, AuthorityFault, Material, NODE_LIFE, Pair};
+pub use self::access::{Rule, Verb, rule, rules, services};
 pub use self::bucket::Rate;
+pub use self::certificate_authority::{AUTHORITY_LIFE, Authority, AuthorityFault, Material, NODE_LIFE, Pair};
 pub use self::limits::Limits;
 pub use self::listen::{Gateway, serve};
 pub use self::operators::{Access, Operators, Question, Unanswered};
@@ -55,7 +56,6 @@ pub use self::read::{
     Finding, LogBundle, Message, Notice, NoticeKind, Phase, PhaseState, Progress, Report, Resource, Severity,
 };
 pub use self::reflection::DESCRIPTORS;
-pub use self::refusals::Refusals;
+pub use self::refusal_counters::Refusals;
 pub use self::rows::{Row, Rows};
-pub use self::rules::{Rule, Verb, rule, rules, services};
 pub use self::sources::{Recorded, Sources, Unavailable, Wanted};

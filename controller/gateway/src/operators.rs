@@ -17,12 +17,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 use tonic::{Extensions, Request, Response, Status};
 
+use crate::access::Verb;
 use crate::limits::Limits;
 use crate::peer::Peer;
-use crate::refusals::Refusals;
+use crate::refusal_counters::Refusals;
 use crate::reviews::{Reviews, call_of};
 use crate::rows::Rows;
-use crate::rules::Verb;
 use crate::sources::Unavailable;
 
 /// Maximum number of concurrent answers: each is a plan for the whole cluster.

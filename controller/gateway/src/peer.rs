@@ -9,7 +9,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
 use webpki::EndEntityCert;
 
-use crate::trust::Trust;
+use crate::client_certificates::Trust;
 
 /// Client of a connection, kept in the extensions of each of its requests.
 #[derive(Debug, Clone)]

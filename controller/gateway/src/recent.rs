@@ -8,7 +8,7 @@ use std::time::Duration;
 use muster_link::KeyHash;
 use tokio::time::Instant;
 
-use crate::authority::{Authority, Issued};
+use crate::certificate_authority::{Authority, Issued};
 
 /// Maximum number of certificates: more nodes than that do not enrol within the interval.
 const MOST: usize = 16_384;

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::admit::Gate;
-use crate::authority::Authority;
+use crate::certificate_authority::Authority;
 use crate::peer::Peer;
 use crate::read::{Finding, Message, Report};
 use crate::sources::{Sources, Wanted};

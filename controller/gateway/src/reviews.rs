@@ -14,10 +14,10 @@ use muster_link::KeyHash;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+use crate::access::Verb;
 use crate::arrivals::source;
 use crate::bucket::{Bucket, Rate};
 use crate::limits::Limits;
-use crate::rules::Verb;
 
 /// Maximum number of concurrent TokenReviews, for strangers and again for known addresses.
 const REVIEWS: usize = 8;

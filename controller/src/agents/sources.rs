@@ -15,7 +15,7 @@ use muster_gateway::{Finding, LogBundle, Notice, NoticeKind, Recorded, Report, S
 use muster_link::sts::SignedRequest;
 use muster_link::{Described, Enrolled, KeyHash, Launch, NodeIdentity, Pins};
 use muster_stages::archive::Record;
-use muster_stages::lifecycle::{condition, interruption, silence, whole_seconds};
+use muster_stages::lifecycle::{agent_silence, condition, interruption, whole_seconds};
 use muster_stages::step::Write;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -306,7 +306,7 @@ impl Sources for Live {
             if !pins.is_empty() && written != Some(&said) {
                 news.insert(annotations::AGENT_PINS.to_owned(), json!(said));
             }
-            if silence::is_worth_noting(claim, now) {
+            if agent_silence::is_worth_noting(claim, now) {
                 news.insert(annotations::AGENT_HEARD.to_owned(), json!(whole_seconds(now).to_string()));
             }
             (!news.is_empty()).then(|| json!({"metadata": {"annotations": news}}))

@@ -15,9 +15,9 @@ use muster_stages::pools::Outcomes;
 use muster_stages::provision::{self, Plan};
 
 use super::Options;
-use super::gates::Gates;
 use super::metrics::Metrics;
 use super::provider::Provider;
+use super::unregistered_nodes::Gates;
 use crate::edge::{Edge, ObservedVersions};
 use crate::watch::ClusterCache;
 

@@ -18,7 +18,6 @@ mod disruption;
 mod dry_run;
 mod election;
 mod garbage;
-mod gates;
 mod leader;
 mod metrics;
 mod offers;
@@ -28,6 +27,7 @@ mod provider;
 mod reconcile;
 mod round;
 mod serve;
+mod unregistered_nodes;
 mod work_queue;
 
 use std::future::Future;

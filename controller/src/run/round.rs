@@ -21,9 +21,9 @@ use muster_stages::step::{Step, Write};
 use tokio::time::{Instant, sleep};
 
 use super::context::LeaderContext;
-use super::gates::Gate;
 use super::now;
 use super::provider::{Provider, judged};
+use super::unregistered_nodes::Gate;
 use crate::edge::{End, ObservedVersions};
 
 /// Longest wait for created claims to appear in the watch cache before the next round, which would otherwise create

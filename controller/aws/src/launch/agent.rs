@@ -11,7 +11,7 @@ use muster_bootstrap::userdata::UserData;
 use muster_cloud::LaunchRequest;
 use muster_link::{LaunchKey, Pins, SecretHash};
 
-use super::content::Template;
+use super::template::Template;
 use super::user_data::bootstrap_family;
 use crate::family::AmiFamily;
 

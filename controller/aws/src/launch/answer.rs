@@ -3,7 +3,7 @@
 use muster_cloud::{CapacityType, CloudError, LaunchError, Offering, Refusal, Refused};
 
 use super::plan::{Override, Plan, PlannedTemplate};
-use crate::refusal::{self, Meaning};
+use crate::error_codes::{self, Meaning};
 
 /// Relevant part of the response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

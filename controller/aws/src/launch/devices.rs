@@ -5,7 +5,7 @@ use muster_api::nodeclass::{
 };
 use serde::Serialize;
 
-use super::content::Interface;
+use super::template::Interface;
 use crate::family::AmiFamily;
 use crate::quantity;
 

@@ -13,16 +13,15 @@
 mod agent;
 mod answer;
 mod choice;
-mod content;
 mod devices;
 mod plan;
 mod subnets;
 mod tags;
+mod template;
 mod user_data;
 
 pub use self::agent::{AgentSettings, Controller};
 pub use self::answer::{FleetAnswer, FleetError, Had, outcome};
-pub use self::content::{Interface, NAME_PREFIX, Placement, Reservation, Template};
 pub use self::devices::{Disk, MetadataOptions};
 #[cfg(feature = "live")]
 pub(crate) use self::plan::image_for;
@@ -31,5 +30,6 @@ pub use self::subnets::{Addresses, Taken};
 #[cfg(feature = "live")]
 pub(crate) use self::tags::of_class as tags_of_class;
 pub use self::tags::{CLUSTER_NAME, LAUNCH_TOKEN, ownership, restricted};
+pub use self::template::{Interface, NAME_PREFIX, Placement, Reservation, Template};
 pub(crate) use self::user_data::launch as launch_of;
 pub use self::user_data::{Cluster, bootstrap_family, family_of, user_data};

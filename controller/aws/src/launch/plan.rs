@@ -11,8 +11,8 @@ use muster_scheduling::model::{self, InstanceType, Requirement, Resource};
 
 use super::agent::{AgentSettings, Controller};
 use super::choice::{self, Market};
-use super::content::{Placement, Reservation, Template, key_of_class};
 use super::subnets::Addresses;
+use super::template::{Placement, Reservation, Template, key_of_class};
 use super::user_data::{Cluster, family_of, user_data};
 use super::{devices, tags};
 use crate::capacity;

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::refusal::{self, Meaning};
+use crate::error_codes::{self, Meaning};
 
 /// A boxed future that the call waits for.
 pub type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use muster_cloud::CloudError;
 
 use super::call_observer::{CallObserver, Ended};
-use crate::budget::{Budgets, Family};
-use crate::refusal::{self, Meaning};
+use crate::error_codes::{self, Meaning};
+use crate::rate_limits::{Budgets, Family};
 
 /// Clock that the creator of the cloud passes in.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;

@@ -23,15 +23,15 @@ use super::fleet;
 use super::instances::{self, Describe, Terminate, instance_id};
 use super::profile::Fresh;
 use super::templates::Templates;
-use crate::budget::Family;
 use crate::class::{ClassSettings, PlacementGroup};
+use crate::error_codes::Meaning;
 use crate::inventory::Inventory;
 use crate::launch::{
     Addresses, AgentSettings, Cluster, Controller, FleetAnswer, Grounds, Plan, PlannedTemplate, Taken, outcome, plan,
 };
 use crate::learned::Learned;
-use crate::nature;
-use crate::refusal::Meaning;
+use crate::node_properties;
+use crate::rate_limits::Family;
 
 /// Time for which EC2 may not return a launched instance. Usually it is a second or two.
 const VISIBLE: Duration = Duration::from_secs(60);
@@ -434,7 +434,13 @@ impl Inner {
 
     fn complete_as(&self, instance: &mut Instance, known: &Known, requested: &BTreeMap<String, String>) {
         if let Ok(settings) = &known.settings {
-            nature::complete(instance, &known.class, settings, (&self.inventory(), &self.learned()), requested);
+            node_properties::complete(
+                instance,
+                &known.class,
+                settings,
+                (&self.inventory(), &self.learned()),
+                requested,
+            );
         }
     }
 

@@ -4,8 +4,8 @@ use muster_cloud::CloudError;
 
 use super::caller::{Caller, Clock};
 use super::connection::Connection;
-use crate::budget::Family;
 use crate::launch::Cluster;
+use crate::rate_limits::Family;
 
 impl Cluster {
     /// Returns the settings that EKS describes: endpoint, certificate authority, version, service CIDR. The DNS address

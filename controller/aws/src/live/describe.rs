@@ -11,12 +11,12 @@ use muster_cloud::CloudError;
 
 use super::caller::Caller;
 use super::connection::Connection;
-use crate::budget::Family;
 use crate::embedded::Ec2;
 use crate::facts::{
     Accelerator, Architecture, EbsFacts, Gpu, InstanceStorage, InstanceTypeFacts, NetworkFacts, NeuronDevice,
     PlacementStrategy, Processor, UsageClasses,
 };
+use crate::rate_limits::Family;
 
 /// Returns all types of the region that Kubernetes can run on, with their zones.
 pub(super) async fn instance_types(aws: &Connection, caller: &Caller) -> Result<Vec<InstanceTypeFacts>, CloudError> {

@@ -19,8 +19,8 @@ use muster_link::sts::{LONGEST_ANSWER, SignedRequest};
 
 use super::cloud::Ec2Cloud;
 use super::profile;
-use crate::budget::Family;
 use crate::launch::LAUNCH_TOKEN;
+use crate::rate_limits::Family;
 
 /// Status and body of the response, once received. Locked for moments.
 type Answer = Arc<Mutex<Option<(u16, Vec<u8>)>>>;

@@ -13,10 +13,10 @@ use super::caller::Caller;
 use super::connection::Connection;
 use super::template_data::tags;
 use super::templates::moment;
-use crate::budget::Family;
 use crate::ending;
+use crate::error_codes::Meaning;
 use crate::launch::{CLUSTER_NAME, LAUNCH_TOKEN};
-use crate::refusal::Meaning;
+use crate::rate_limits::Family;
 
 /// Maximum number of values in one filter of EC2.
 const MOST_VALUES: usize = 200;

@@ -11,14 +11,14 @@ use super::caller::Caller;
 use super::connection::Connection;
 use super::profile;
 use super::templates::moment;
-use crate::budget::Family;
 use crate::class::PlacementGroup;
 use crate::discovery::images::FoundImage;
 use crate::discovery::selectors::{self, Query};
 use crate::discovery::{Found, FoundReservation, FoundSubnet, ImageError, Selected, images};
+use crate::error_codes::Meaning;
 use crate::facts::PlacementStrategy;
 use crate::launch::Cluster;
-use crate::refusal::Meaning;
+use crate::rate_limits::Family;
 
 /// Looks up all objects concurrently.
 pub(super) async fn look_up(

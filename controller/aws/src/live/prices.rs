@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::caller::Caller;
 use super::connection::Connection;
-use crate::budget::Family;
+use crate::rate_limits::Family;
 
 /// Relevant fields of a product of the Price List.
 #[derive(Debug, Deserialize)]

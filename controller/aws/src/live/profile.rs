@@ -12,9 +12,9 @@ use sha2::{Digest, Sha256};
 
 use super::caller::Caller;
 use super::connection::Connection;
-use crate::budget::Family;
+use crate::error_codes::Meaning;
 use crate::launch::{Cluster, tags_of_class};
-use crate::refusal::Meaning;
+use crate::rate_limits::Family;
 
 /// Time for which EC2 may not know a profile that IAM has created. Usually it is ten seconds.
 const SPREADS: Duration = Duration::from_secs(60);

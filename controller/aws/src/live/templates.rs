@@ -18,9 +18,9 @@ use super::connection::Connection;
 use super::fleet::VERSION;
 use super::template_data::{data, tag_specification};
 use super::template_match::difference;
-use crate::budget::Family;
+use crate::error_codes::Meaning;
 use crate::launch::{CLUSTER_NAME, NAME_PREFIX, PlannedTemplate};
-use crate::refusal::Meaning;
+use crate::rate_limits::Family;
 
 /// Time after which an unused template is removed. The next launch that needs it creates it again.
 const UNUSED: Duration = Duration::from_secs(3600);

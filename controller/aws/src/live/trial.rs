@@ -11,12 +11,12 @@ use super::connection::Connection;
 use super::fleet;
 use super::template_data::tag_specification;
 use super::templates::Templates;
-use crate::budget::Family;
 use crate::class::ClassSettings;
 use crate::discovery::{Trial, TrialCall};
+use crate::error_codes::Meaning;
 use crate::inventory::Inventory;
 use crate::launch::{Addresses, Cluster, Controller, Grounds, Plan, plan};
-use crate::refusal::Meaning;
+use crate::rate_limits::Family;
 
 /// Types that an account can usually launch; else the first type by name with an image is used.
 const USUAL: [&str; 4] = ["m5.large", "m6g.large", "m6i.large", "m7g.large"];

@@ -7,10 +7,10 @@
 
 use super::decision::{Block, Method};
 use super::input::Cause;
-use super::offer::Offer;
 use super::pass::Pass;
+use super::ranking::worst_first;
+use super::savings::Offer;
 use super::world::Trial;
-use super::worth::worst_first;
 
 /// Number of candidates up to which every prefix is tried.
 const FEW: usize = 12;

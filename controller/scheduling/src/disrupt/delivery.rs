@@ -8,8 +8,8 @@
 //! ```
 
 use super::consolidate::Proposal;
-use super::offer::Offer;
 use super::pass::Pass;
+use super::savings::Offer;
 use super::world::Trial;
 use crate::replay::replay;
 

@@ -32,13 +32,13 @@ mod forceful;
 mod input;
 mod launch;
 mod moments;
-mod offer;
 mod pass;
+mod ranking;
 mod removal;
+mod savings;
 mod schedule;
 mod split;
 mod world;
-mod worth;
 
 pub use budgets::allowed_disruptions;
 pub use carried_out::{carried_out, populated};

@@ -13,8 +13,8 @@
 //! A slow launch is one long reconciliation and does not block others. Dropping the future aborts all tasks. `intake`
 //! maps changes to reconciliations.
 
+mod decision_order;
 mod intake;
-mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
-use self::turns::{Turn, Waiting};
+use self::decision_order::{Turn, Waiting};
 use super::context::LeaderContext;
 use super::orders::{self, Ordered};
 use super::provider::Provider;

@@ -39,16 +39,16 @@
 mod cleanup;
 mod command_node;
 mod command_start;
+mod deadlines;
+mod delivered_savings;
 mod mark;
 mod objection;
 mod observed_command;
 mod pass_schedule;
-mod patience;
 mod peak_load;
 mod planner;
 mod progress;
 mod rollback;
-mod savings;
 mod start;
 
 #[cfg(test)]
@@ -57,11 +57,11 @@ mod tests;
 pub use cleanup::cleanup;
 pub use command_node::CommandNode;
 pub use command_start::{CommandStart, CommandStarts, Launches};
+pub use delivered_savings::{Delivered, Rest};
 pub use mark::{is_marked, mark_of};
 pub use muster_manifest::snapshot::Mark;
 pub use observed_command::{Candidate, ObservedCommand, Replacement, running};
 pub use pass_schedule::PassSchedule;
 pub use planner::{DisruptionPlanner, Timing, Turn};
 pub use progress::progress;
-pub use savings::{Delivered, Rest};
 pub use start::{Leaver, Order, start};

@@ -12,8 +12,8 @@ use muster_scheduling::disrupt::{
 };
 use muster_scheduling::{Place, Violation, validate_disruption};
 
+use super::delivered_savings::{Delivered, Rest, Savings};
 use super::peak_load::PeakLoads;
-use super::savings::{Delivered, Rest, Savings};
 
 /// Timing of disruption. It is not an option for operators; other values are for tests with hundreds of rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use muster_cloud::after;
 use muster_scheduling::disrupt::Cause;
 
 use super::Mark;
+use super::deadlines::{self, Otherwise};
 use super::objection::objection;
 use super::observed_command::{Candidate, ObservedCommand, is_leaving, name};
-use super::patience::{self, Otherwise};
 use super::rollback::{rollback, unmark};
 use super::start::{keep_away, told};
 use crate::lifecycle::condition;
@@ -55,8 +55,8 @@ pub fn progress(observed: &ObservedCommand<'_>, now: Timestamp) -> Step {
     let progress = outcome(observed, &mark, now);
     let otherwise = match &progress {
         Progress::Ready => Otherwise::Go,
-        Progress::Failed(_) => patience::at_failure(mark.cause),
-        Progress::Late(_) => patience::at_deadline(mark.cause),
+        Progress::Failed(_) => deadlines::at_failure(mark.cause),
+        Progress::Late(_) => deadlines::at_deadline(mark.cause),
         Progress::Coming(_) => Otherwise::TakeBack,
     };
     match (progress, otherwise) {
@@ -71,7 +71,7 @@ pub fn progress(observed: &ObservedCommand<'_>, now: Timestamp) -> Step {
                 return remove(&hurried, Cause::Interrupted, now);
             }
             let notices = all.iter().filter_map(|one| one.interrupted_since());
-            let due = notices.map(|since| after(since, patience::INTERRUPTED)).min();
+            let due = notices.map(|since| after(since, deadlines::INTERRUPTED)).min();
             Step::until(again).or_sooner(due)
         }
         (_, Otherwise::Go | Otherwise::TakeBack) => {
@@ -130,7 +130,7 @@ fn outcome(observed: &ObservedCommand<'_>, mark: &Mark, now: Timestamp) -> Progr
         }
         return Progress::Failed(format!("replacement `{absent}` does not exist"));
     }
-    let deadline = patience::deadline(mark.cause, mark.since, &observed.replacements);
+    let deadline = deadlines::deadline(mark.cause, mark.since, &observed.replacements);
     match observed.replacements.iter().find(|one| !one.is_initialized()) {
         None => Progress::Ready,
         Some(_) if now < deadline => Progress::Coming(deadline),
@@ -140,7 +140,7 @@ fn outcome(observed: &ObservedCommand<'_>, mark: &Mark, now: Timestamp) -> Progr
 
 /// Returns true if the interruption of the candidate's node is so close that it cannot wait for the others.
 fn is_due(candidate: &Candidate<'_>, now: Timestamp) -> bool {
-    candidate.interrupted_since().is_some_and(|since| now >= after(since, patience::INTERRUPTED))
+    candidate.interrupted_since().is_some_and(|since| now >= after(since, deadlines::INTERRUPTED))
 }
 
 /// Deletes the claims: [`crate::lifecycle`] drains their nodes and terminates the instances.

@@ -20,6 +20,7 @@
 //!
 //! [`Step`] lists the rules for an edge.
 
+pub mod agent_silence;
 pub mod breaker;
 pub mod caps;
 pub(crate) mod conditions;
@@ -34,7 +35,6 @@ pub mod pause;
 pub mod pod_events;
 mod register;
 mod seen;
-pub mod silence;
 mod tag;
 mod terminate;
 mod vanish;
@@ -65,7 +65,7 @@ const WANTED: [Stage; 9] = [
     initialize::initialize,
     tag::tag,
     liveness::liveness,
-    silence::silence,
+    agent_silence::silence,
 ];
 
 /// Decides the next step of one NodeClaim: the writes of the first stage that has any, or else the earliest

@@ -12,9 +12,9 @@
 //! change with every Node: the caller calls [`decide`] for a pool at most every five seconds, or as soon as its spec or
 //! class changes.
 
+mod conditions;
 mod count;
 mod hash;
-mod judge;
 mod outcomes;
 
 #[cfg(test)]
@@ -59,8 +59,8 @@ pub fn decide(input: &PoolInput<'_>, now: Timestamp) -> Step {
         return Step::rest();
     }
     let mut writes = hash::stamp(input);
-    let status = judge::judge(input, now);
-    writes.extend(judge::told(input, &status));
+    let status = conditions::judge(input, now);
+    writes.extend(conditions::told(input, &status));
     if input.pool.status.as_ref() != Some(&status) {
         writes.push(Write::PoolStatus { name: input.name(), status: Box::new(status) });
     }

@@ -47,9 +47,9 @@ mod places;
 mod plan;
 mod queue;
 mod refusing;
+mod replica_order;
 mod round;
 mod spending;
-mod turns;
 mod window;
 
 #[cfg(test)]
@@ -226,7 +226,7 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
         again: settled,
         at: now,
     };
-    let turned = turns::in_turn(problem, &round.view, &solution);
+    let turned = replica_order::in_turn(problem, &round.view, &solution);
     decided.join(&turned);
     decided.launch(&turned, &solution.new_nodes, &mut figures, now);
     decided.explain(&turned);

@@ -16,28 +16,28 @@
 //! Pods are stored in compact form ([`LivePod`]): data that replicas share is stored once. Nodes, NodeClaims and
 //! NodePools are also stored in typed form, without unused fields.
 
-mod around;
 mod changed;
+mod claim_inputs;
 mod class;
 mod cluster;
 mod crowded;
 mod devices;
 mod index;
-mod keep;
 mod kind;
 mod manifests;
-mod moment;
 mod moved;
 mod names;
 mod pod;
 mod read;
+mod round_input;
+mod storage;
 #[cfg(test)]
 mod tests;
 
-pub use around::{ClaimInputs, Surroundings};
 pub use changed::{Changed, Kinds};
+pub use claim_inputs::{ClaimInputs, Surroundings};
 pub use class::LiveClass;
 pub use cluster::Cluster;
 pub use kind::Kind;
-pub use moment::Moment;
 pub use pod::LivePod;
+pub use round_input::Moment;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use muster_scheduling::disrupt::{Block, Cause, Decision, DisruptionInput, Settings, decide};
 use muster_scheduling::model::Pod;
 
-use super::super::savings::{Rest, Savings};
+use super::super::delivered_savings::{Rest, Savings};
 use super::planner::{at, input};
 
 const MINUTE: i64 = 60;

@@ -3,8 +3,8 @@
 use super::decision::Block;
 use super::launch::{self, Miss};
 use super::pass::Pass;
+use super::ranking;
 use super::world::Trial;
-use super::worth;
 use crate::labels;
 use crate::model::Packing;
 use crate::solution::NewNode;
@@ -50,7 +50,7 @@ impl Pass<'_> {
             );
             return Err((Block::NothingToGain, message));
         }
-        worth::balanced(world, &trial.nodes, savings).map_err(|message| (Block::NothingToGain, message))?;
+        ranking::balanced(world, &trial.nodes, savings).map_err(|message| (Block::NothingToGain, message))?;
         Ok(Offer { launches, savings })
     }
 

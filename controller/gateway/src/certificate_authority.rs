@@ -18,7 +18,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use time::OffsetDateTime;
 
-use crate::trust::{KeyVerifier, Trust};
+use crate::client_certificates::{KeyVerifier, Trust};
 
 /// Validity of the CA's own certificate. It is pinned in the user data of instances, so it changes with the launch
 /// templates.
