@@ -385,6 +385,7 @@ fn a_moment_must_be_one_and_only_nodes_can_be_gone() {
     let input = format!("{POOL}{}", pod("web-0", "1"));
     let message = fails(2, &["explain", "node", "general-0", "-f", "-", "--if-removed"], &input);
     insta::assert_snapshot!(message, @r"
+    warning: NodePool `general` refers to EC2NodeClass `default`, which is not in the input; default settings and every zone of us-east-1 are assumed: add it with `-f`
     error: node `general-0` would only be launched
 
     hint: `--if-removed` applies to existing nodes only
