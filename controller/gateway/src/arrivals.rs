@@ -20,6 +20,8 @@ use crate::limits::Limits;
 const SOURCES: usize = 65_536;
 /// Interval at which sources without connections and with full buckets are forgotten.
 const FORGET: Duration = Duration::from_secs(1);
+/// Time for which the source of a node's connection is a node's: longer than a connection lives, and a disturbance takes.
+const NODE: Duration = Duration::from_hours(1);
 
 /// Connections of all clients.
 #[derive(Debug, Clone)]
@@ -53,6 +55,14 @@ struct State {
 struct Counts {
     count: usize,
     bucket: Bucket,
+    /// Time until which the source is one of a node, which the strangers of its network do not keep away.
+    node_until: Option<Instant>,
+}
+
+impl Counts {
+    fn is_node(&self, now: Instant) -> bool {
+        self.node_until.is_some_and(|until| now < until)
+    }
 }
 
 /// Connection that is counted until this is dropped.
@@ -110,11 +120,11 @@ impl Arrivals {
         let State { sources, networks, forgotten_at } = &mut *state;
         if now.saturating_duration_since(*forgotten_at) >= FORGET {
             *forgotten_at = now;
-            sources.retain(|_, it| it.count > 0 || !it.bucket.is_full(bounds.source, now));
+            sources.retain(|_, it| it.count > 0 || it.is_node(now) || !it.bucket.is_full(bounds.source, now));
             networks.retain(|_, it| it.count > 0 || !it.bucket.is_full(bounds.network, now));
         }
         let is_full = sources.len() >= SOURCES;
-        let new = |rate| Counts { count: 0, bucket: Bucket::full(rate, now) };
+        let new = |rate| Counts { count: 0, bucket: Bucket::full(rate, now), node_until: None };
         let own = match sources.entry(source) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(_) if is_full => return Err("TooManySources"),
@@ -126,6 +136,10 @@ impl Arrivals {
         }
         if !own.bucket.take(bounds.source, now) {
             return Err("TooManyHandshakesOfAddress");
+        }
+        if own.is_node(now) {
+            own.count += 1;
+            return Ok(Arrival { all: self.clone(), source, network: None });
         }
         let of_network = networks.entry(network).or_insert_with(|| new(bounds.network));
         if of_network.count >= bounds.strange {
@@ -147,8 +161,16 @@ impl Arrivals {
 }
 
 impl Arrival {
-    /// Notes that the connection is a node's, which does not count among the strangers of its network.
-    pub(crate) fn known(&mut self) {
+    /// Notes that the connection is a node's, which does not count among the strangers of its network, and that others
+    /// from its source may be for a while.
+    pub(crate) fn known(&mut self, now: Instant) {
+        self.leave();
+        if let Some(it) = self.all.lock().sources.get_mut(&self.source) {
+            it.node_until = Some(now + NODE);
+        }
+    }
+
+    fn leave(&mut self) {
         if let Some(network) = self.network.take() {
             self.all.leave_network(network);
         }
@@ -157,7 +179,7 @@ impl Arrival {
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        self.known();
+        self.leave();
         if let Some(it) = self.all.lock().sources.get_mut(&self.source) {
             it.count = it.count.saturating_sub(1);
         }
@@ -227,8 +249,23 @@ mod tests {
         let mut first = all.admit(at("10.0.0.1"), now).unwrap();
         let _second = all.admit(at("10.0.0.2"), now).unwrap();
         assert_eq!(all.admit(at("10.0.0.3"), now).unwrap_err(), "TooManyStrangersOfNetwork");
-        first.known();
+        first.known(now);
         assert!(all.admit(at("10.0.0.3"), now).is_ok());
         assert!(all.admit(at("10.0.1.3"), now).is_ok(), "another network");
+    }
+
+    #[test]
+    fn strangers_of_its_network_do_not_keep_a_node_away() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let all = arrivals(&limits, now);
+        let node = at("10.0.0.1");
+        all.admit(node, now).unwrap().known(now);
+        let strange = |host: usize| at(&format!("10.0.0.{}", 2 + host % 250));
+        let held: Vec<Arrival> = (0..10_000).map_while(|host| all.admit(strange(host), now).ok()).collect();
+        assert!(!held.is_empty());
+        assert!(all.admit(at("10.0.0.254"), now).is_err(), "a stranger has to wait");
+        assert!(all.admit(node, now).is_ok(), "the node has not");
+        let later = now + NODE;
+        assert!(held.len() < limits.strangers_of_network || all.admit(node, later).is_err(), "nor for ever");
     }
 }

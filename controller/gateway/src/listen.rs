@@ -202,7 +202,7 @@ async fn connection<S: Sources, O: Operators>(
     // A node needs a place among strangers for no moment, so a flood of them does not keep it out.
     drop(handshake);
     let (_place, first_age) = if let Some(peer) = peer.as_ref().filter(|peer| peer.node.is_some()) {
-        arrival.known();
+        arrival.known(Instant::now());
         let Ok(place) = Arc::clone(&shared.nodes).try_acquire_owned() else {
             shared.gate.refusals.count("TooManyConnections");
             return;

@@ -83,7 +83,12 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(headers)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-    let _it_has_ended = timeout(AGE, served).await;
+    let mut served = std::pin::pin!(served);
+    if timeout(AGE, served.as_mut()).await.is_err() {
+        // An answer under way is finished.
+        served.as_mut().graceful_shutdown();
+        let _it_has_ended = timeout(headers, served).await;
+    }
 }
 
 #[cfg(test)]

@@ -117,10 +117,11 @@ impl Reviews {
         }
         let new = || Source { unknown: Bucket::full(self.unknown, now), known_until: None };
         let own = sources.entry(source).or_insert_with(new);
-        if !own.unknown.take(self.unknown, now) {
+        // Many users may share an address (a port that is forwarded): one of them does not shut out the others.
+        let is_known = own.known_until.is_some_and(|until| now < until);
+        if !own.unknown.take(self.unknown, now) && !is_known {
             return Err("TooManyUnknownTokens");
         }
-        let is_known = own.known_until.is_some_and(|until| now < until);
         let (bucket, permits) = if is_known { (known, &self.of_known) } else { (strangers, &self.of_strangers) };
         let permit = permits.try_acquire().ok().filter(|_| bucket.take(self.all, now));
         let Some(permit) = permit else {

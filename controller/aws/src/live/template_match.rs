@@ -36,6 +36,7 @@ pub(super) fn difference(
         ("security groups", has.security_group_ids().is_empty() && has.security_groups().is_empty()),
         ("secondary interfaces", has.secondary_interfaces().is_empty()),
         ("protection", has.disable_api_termination() != Some(true) && has.disable_api_stop() != Some(true)),
+        ("shutdown behaviour", has.instance_initiated_shutdown_behavior().is_none_or(|it| it.as_str() == "stop")),
         ("instance type", has.instance_type().is_none() && has.instance_requirements().is_none()),
     ];
     checks.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
@@ -68,8 +69,8 @@ fn is_disk_as_planned(
         (Some(planned), Some(has)) => {
             planned.snapshot_id() == has.snapshot_id()
                 && agrees(planned.encrypted(), has.encrypted())
-                && agrees(planned.kms_key_id(), has.kms_key_id())
-                && agrees(planned.delete_on_termination(), has.delete_on_termination())
+                && planned.kms_key_id() == has.kms_key_id()
+                && is_deleted_as_planned(planned.delete_on_termination(), has.delete_on_termination())
                 && agrees(planned.iops(), has.iops())
                 && agrees(planned.throughput(), has.throughput())
                 && agrees(planned.volume_initialization_rate(), has.volume_initialization_rate())
@@ -80,6 +81,11 @@ fn is_disk_as_planned(
         (Some(planned), None) => planned.snapshot_id().is_none() && planned.volume_size().is_none(),
         (None, has) => has.is_none(),
     }
+}
+
+/// Returns true if the disk goes with its instance as planned; EC2's default is that it does.
+fn is_deleted_as_planned(planned: Option<bool>, has: Option<bool>) -> bool {
+    planned.unwrap_or(true) == has.unwrap_or(true)
 }
 
 fn are_interfaces_as_planned(
@@ -105,23 +111,29 @@ fn is_interface_as_planned(
         && has.private_ip_address().is_none()
         && has.private_ip_addresses().is_empty()
         && has.ipv6_addresses().is_empty();
-    let timeouts = planned
-        .connection_tracking_specification()
-        .map(|it| (it.tcp_established_timeout(), it.udp_stream_timeout(), it.udp_timeout()));
-    let has_timeouts = has
-        .connection_tracking_specification()
-        .map(|it| (it.tcp_established_timeout(), it.udp_stream_timeout(), it.udp_timeout()));
+    let (tracked, has_tracked) = (planned.connection_tracking_specification(), has.connection_tracking_specification());
+    let is_tracked = agrees(
+        tracked.and_then(|it| it.tcp_established_timeout()),
+        has_tracked.and_then(|it| it.tcp_established_timeout()),
+    ) && agrees(tracked.and_then(|it| it.udp_timeout()), has_tracked.and_then(|it| it.udp_timeout()))
+        && agrees(tracked.and_then(|it| it.udp_stream_timeout()), has_tracked.and_then(|it| it.udp_stream_timeout()));
+    // A public address that was not planned would open the instance.
+    let is_public = has.associate_public_ip_address();
+    let is_as_public = match planned.associate_public_ip_address() {
+        None => is_public != Some(true),
+        planned => planned == is_public,
+    };
     is_own
+        && is_as_public
+        && is_tracked
         && index(planned.network_card_index()) == index(has.network_card_index())
         && index(planned.device_index()) == index(has.device_index())
         && kind(planned.interface_type()) == kind(has.interface_type())
         && sorted(planned.groups()) == sorted(has.groups())
-        && agrees(planned.associate_public_ip_address(), has.associate_public_ip_address())
         && agrees(planned.ipv4_prefix_count(), has.ipv4_prefix_count())
         && agrees(planned.ipv6_prefix_count(), has.ipv6_prefix_count())
         && agrees(planned.primary_ipv6(), has.primary_ipv6())
         && agrees(planned.ipv6_address_count(), has.ipv6_address_count())
-        && agrees(timeouts, has_timeouts)
 }
 
 fn is_metadata_as_planned(planned: &RequestLaunchTemplateData, has: &ResponseLaunchTemplateData) -> bool {
@@ -137,13 +149,14 @@ fn is_metadata_as_planned(planned: &RequestLaunchTemplateData, has: &ResponseLau
 
 fn is_placement_as_planned(planned: &RequestLaunchTemplateData, has: &ResponseLaunchTemplateData) -> bool {
     let (Some(planned), Some(has)) = (planned.placement(), has.placement()) else {
-        return planned.placement().is_none();
+        return planned.placement().is_none() && has.placement().is_none_or(|it| it.group_id().is_none());
     };
     // A host of somebody else would see what its instances do.
     has.host_id().is_none()
         && has.host_resource_group_arn().is_none()
         && agrees(planned.tenancy(), has.tenancy())
-        && agrees(planned.group_id(), has.group_id())
+        && planned.group_id() == has.group_id()
+        && has.group_name().is_none_or(|name| name.is_empty() || planned.group_id().is_some())
         && agrees(planned.partition_number(), has.partition_number())
 }
 

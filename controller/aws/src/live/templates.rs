@@ -97,20 +97,26 @@ impl Templates {
         made.get_or_try_init(|| self.settle(aws, caller, planned)).await.map(|made| made.id.clone())
     }
 
-    /// Returns the template under the first of its names that is ours or free.
+    /// Returns the template under the first of its names that is ours or free; under a name of chance if there is none.
     async fn settle(&self, aws: &Connection, caller: &Caller, planned: &PlannedTemplate) -> Result<Made, CloudError> {
-        let mut last = None;
         for name in std::iter::once(&planned.name).chain(&planned.spare_names) {
             match self.under(aws, caller, planned, name).await {
                 Ok(Some(id)) => return Ok(Made { id, name: name.clone() }),
                 Ok(None) => {}
                 // A template that may not be read is as good as a foreign one: another name may be free.
-                Err(error) if is_unreadable(&error) => last = Some(error),
+                Err(error) if is_unreadable(&error) => {
+                    tracing::warn!(name, %error, "a launch template cannot be read, so it is not launched with");
+                }
                 Err(error) => return Err(error),
             }
         }
-        let message = || format!("somebody else has launch templates with all names of `{}`", planned.name);
-        Err(last.unwrap_or_else(|| CloudError::Transient { message: message() }))
+        // Whoever takes all names of a template must not stop its launches. A restarted controller does not find this one
+        // again, and removes it when it has been unused for long.
+        let name = format!("{NAME_PREFIX}{:032x}", fastrand::u128(..));
+        match create(aws, caller, planned, &name).await? {
+            Created::Made(id) => Ok(Made { id, name }),
+            Created::Taken => Err(CloudError::Transient { message: format!("the launch template `{name}` exists") }),
+        }
     }
 
     /// Returns the ID of the template with this name, which is created if the name is free; `None` if another template
@@ -123,6 +129,7 @@ impl Templates {
         name: &str,
     ) -> Result<Option<String>, CloudError> {
         let mut found = self.lock().listed.remove(name).map(|(template, _)| template);
+        let mut unversioned: Option<String> = None;
         // A template may go between two calls, and another one come.
         for _ in 0..TRIES {
             let Some(template) = found.take() else {
@@ -138,7 +145,9 @@ impl Templates {
             let id = template.launch_template_id().unwrap_or_default().to_owned();
             match compare(aws, caller, planned, &template, &id).await? {
                 Compared::Same => return Ok(Some(id)),
-                Compared::Gone => {}
+                // It exists, but its first version does not: it is not as we create it.
+                Compared::Gone if unversioned.as_ref() == Some(&id) => return Ok(None),
+                Compared::Gone => unversioned = Some(id),
                 Compared::Foreign(field) => {
                     if self.lock().reported.insert(id.clone()) {
                         let made_by = template.created_by().unwrap_or_default();
