@@ -94,7 +94,9 @@ impl Drop for WriteObserver<'_> {
 }
 
 fn is_well_formed(message: &str) -> bool {
-    message.matches("\n\nhint: ").count() == 1 && !message.chars().any(|letter| letter.is_control() && letter != '\n')
+    // Several errors of one object are one message.
+    message.split("\n\nerror: ").all(|one| one.matches("\n\nhint: ").count() == 1)
+        && !message.chars().any(|letter| letter.is_control() && letter != '\n')
 }
 
 fn written(document: &Value, dice: &mut Dice) -> String {
