@@ -65,7 +65,7 @@ pub fn outcome<'a>(
     let mut refused: Vec<Refused> = Vec::new();
     let mut other: Option<CloudError> = None;
     for error in &answer.errors {
-        match refusal::meaning(&error.code, &error.message, error.subnet.as_deref()) {
+        match error_codes::meaning(&error.code, &error.message, error.subnet.as_deref()) {
             Meaning::Refused(refusal) => {
                 for offering in about(plan, error, &refusal) {
                     let one = Refused { offering, refusal: refusal.clone() };
@@ -76,8 +76,9 @@ pub fn outcome<'a>(
             }
             _ => {
                 let about = error.instance_type.as_deref().unwrap_or("the fleet");
-                other
-                    .get_or_insert_with(|| refusal::cloud_error("ec2:CreateFleet", &error.code, &error.message, about));
+                other.get_or_insert_with(|| {
+                    error_codes::cloud_error("ec2:CreateFleet", &error.code, &error.message, about)
+                });
             }
         }
     }

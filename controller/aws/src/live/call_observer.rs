@@ -40,7 +40,7 @@ impl Ended<'_> {
     #[must_use]
     pub fn is_unauthorized(self) -> bool {
         match self {
-            Self::Refused { code, message } => refusal::meaning(code, message, None) == Meaning::Unauthorized,
+            Self::Refused { code, message } => error_codes::meaning(code, message, None) == Meaning::Unauthorized,
             Self::Answered | Self::Unanswered => false,
         }
     }

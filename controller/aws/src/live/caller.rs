@@ -63,7 +63,7 @@ impl Failure {
     }
 
     pub(super) fn meaning(&self) -> Meaning {
-        refusal::meaning(&self.code, &self.message, None)
+        error_codes::meaning(&self.code, &self.message, None)
     }
 
     /// Converts the failure to an error of the cloud. `about` is the object of the call.
@@ -75,7 +75,7 @@ impl Failure {
         if self.code.is_empty() {
             return CloudError::Transient { message: format!("{}: no answer: {}", self.operation, self.message) };
         }
-        refusal::cloud_error(self.operation, &self.code, &self.message, about)
+        error_codes::cloud_error(self.operation, &self.code, &self.message, about)
     }
 }
 

@@ -159,8 +159,8 @@ fn what_the_api_server_cannot_see_is_said() {
     it.settle(0);
     assert_eq!(
         it.conditions()[3],
-        "ValidationSucceeded=False NodePoolValidationFailed: spec.template.spec.startupTaints[0]: taint `a:NoSchedule` is \
-         there more than once among `taints` and `startupTaints`"
+        "ValidationSucceeded=False NodePoolValidationFailed: spec.template.spec.startupTaints[0]: taint `a:NoSchedule` \
+         occurs more than once in `taints` and `startupTaints`"
     );
     assert_eq!(it.conditions()[2], "Ready=False UnhealthyDependents: ValidationSucceeded=False");
 }

@@ -50,8 +50,8 @@ fn the_way_to_the_node() {
             },
             1000,
             &[
-                "event TerminationGracePeriodExpiring about x: whatever is left on the node at 1970-01-01T00:17:40Z is \
-                 ended then",
+                "event TerminationGracePeriodExpiring about x: pods that are left on the node at 1970-01-01T00:17:40Z are \
+                 terminated then",
                 "claim x: karpenter.sh/nodeclaim-termination-timestamp=1970-01-01T00:17:40Z",
             ],
         ),
