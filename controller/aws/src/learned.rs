@@ -228,13 +228,13 @@ impl Least {
     }
 
     /// Returns the value that replaces the `computed` one: the lowest. A value below the computed one counts only if a
-    /// second instance confirms it and it is no outlier; a single one still prevents a higher value.
+    /// second instance confirms it and it is not an outlier; a single one still prevents a higher value.
     fn counts(&self, computed: i64) -> i64 {
         let said = |at: usize| self.two[at].as_ref().map_or(i64::MAX, |(amount, _)| *amount);
         said(0).max(computed.min(said(1).max(self.least_of_most())))
     }
 
-    /// Returns the lowest value that is no outlier: not far below the middle one.
+    /// Returns the lowest value that is not an outlier: not far below the middle one.
     fn least_of_most(&self) -> i64 {
         let mut said: Vec<i64> = self.sample.values().copied().collect();
         said.sort_unstable();

@@ -62,7 +62,7 @@ impl<S: Sources> Gate<S> {
             return Ok(());
         }
         self.refusals.count("CertificateTakenBack");
-        // Whoever has such a certificate can use it all the time.
+        // The holder of such a certificate can use it all the time.
         if self.told.lock().unwrap_or_else(PoisonError::into_inner).take(TOLD, Instant::now()) {
             tracing::warn!(instance = node.instance, peer = %peer.address, "a certificate that does not count any more was used");
         }

@@ -2,7 +2,7 @@
 //!
 //! A source is what one node has: an IPv4 address, or an IPv6 /80, the prefix that EC2 gives to a network interface. A
 //! network is what a few nodes have together: an IPv4 /24, or an IPv6 /64, which is a whole subnet. The limits of a
-//! source are for one node that is connected and reconnects; those of a network keep somebody who has many sources from
+//! source are for one node that is connected and reconnects; those of a network keep a client with many sources from
 //! taking everything, and are wide enough for all nodes of a subnet that reconnect at once.
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use crate::limits::Limits;
 const SOURCES: usize = 65_536;
 /// Interval at which sources without connections and with full buckets are forgotten.
 const FORGET: Duration = Duration::from_secs(1);
-/// Time for which the source of a node's connection is a node's: longer than a connection lives, and a disturbance takes.
+/// Time for which the source of a node's connection counts as a node's: longer than a connection lives.
 const NODE: Duration = Duration::from_hours(1);
 
 /// Connections of all clients.

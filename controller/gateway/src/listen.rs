@@ -219,7 +219,7 @@ async fn connection<S: Sources, O: Operators>(
     };
     let is_node = peer.as_ref().is_some_and(|peer| peer.node.is_some());
     let (calls, window, kept) = if is_node { (CALLS, WINDOW, MESSAGE) } else { OF_STRANGERS };
-    let line = Line { from: from.ip(), peer, ending, standing: Arc::default() };
+    let line = Line { from: from.ip(), peer, ending, call_record: Arc::default() };
     let service = service_fn(|request| Box::pin(call(Arc::clone(shared), line.clone(), request)));
     // Boxed too, with the stream that it reads from: a future reserves space for a moved value twice.
     let mut served = Box::pin(
@@ -237,7 +237,7 @@ async fn connection<S: Sources, O: Operators>(
     let aged = async {
         for more in [first_age, age.saturating_sub(first_age)] {
             sleep(more).await;
-            if !line.standing.has_operator.load(Ordering::Relaxed) {
+            if !line.call_record.has_operator.load(Ordering::Relaxed) {
                 break;
             }
         }
@@ -246,7 +246,7 @@ async fn connection<S: Sources, O: Operators>(
         // Whatever the reason, the peer can reconnect.
         _ = &mut served => return,
         () = aged => {}
-        () = line.standing.is_spent.notified() => {}
+        () = line.call_record.is_spent.notified() => {}
         _ = shutdown.wait_for(|ending| *ending) => {}
     }
     served.as_mut().graceful_shutdown();
@@ -286,13 +286,13 @@ struct Line {
     peer: Option<Peer>,
     /// Becomes true when the connection is to end.
     ending: watch::Receiver<bool>,
-    standing: Arc<Standing>,
+    call_record: Arc<CallRecord>,
 }
 
-/// Record of a connection's calls. Relaxed ordering suffices: all of it runs on one thread, and a call more or less does
-/// not matter.
+/// Record of a connection's calls. Relaxed ordering suffices: all of it runs on one thread, and one call more does not
+/// matter.
 #[derive(Debug, Default)]
-struct Standing {
+struct CallRecord {
     /// True once an operator's token was accepted on the connection, which then is not closed at the stranger's age.
     has_operator: AtomicBool,
     /// Number of calls that were not admitted as those of a node or an operator, begun or refused.
@@ -301,7 +301,7 @@ struct Standing {
     is_spent: Notify,
 }
 
-impl Standing {
+impl CallRecord {
     /// Counts a call of a stranger; returns false if the connection has made `most` already, and then ends it.
     fn admits(&self, most: u32) -> bool {
         let is_few = self.strange.fetch_add(1, Ordering::Relaxed) < most;
@@ -322,10 +322,10 @@ async fn call<S: Sources, O: Operators>(
     line: Line,
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, std::convert::Infallible> {
-    let Line { from, peer, ending, standing } = line;
+    let Line { from, peer, ending, call_record } = line;
     let path = request.uri().path();
     let rule = rule(path);
-    if !standing.admits(shared.limits.stranger_calls) {
+    if !call_record.admits(shared.limits.stranger_calls) {
         shared.gate.refusals.count("TooManyCalls");
         return Ok(Status::resource_exhausted("too many calls on one connection: connect again").into_http());
     }
@@ -334,7 +334,7 @@ async fn call<S: Sources, O: Operators>(
         (Some(Rule::Operator(verb)), peer) => {
             let admitted = shared.reception.admit(verb, path, (from, peer.as_ref()), request.headers()).await;
             admitted.map(|name| {
-                standing.has_operator.store(true, Ordering::Relaxed);
+                call_record.has_operator.store(true, Ordering::Relaxed);
                 caller = Some(Caller { name, ending });
             })
         }
@@ -348,13 +348,13 @@ async fn call<S: Sources, O: Operators>(
     if let Err(status) = admitted {
         // A user who may not do this is known; what they cost is counted for their address.
         if matches!(rule, Some(Rule::Operator(_))) && status.code() != Code::Unauthenticated {
-            standing.known();
+            call_record.known();
         }
         return Ok(status.into_http());
     }
-    // Enrolments stay counted, whoever begins them.
+    // Enrolments stay counted.
     if rule != Some(Rule::AnyKey) {
-        standing.known();
+        call_record.known();
     }
     if let Some(caller) = caller {
         request.extensions_mut().insert(caller);

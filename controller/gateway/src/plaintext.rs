@@ -1,7 +1,7 @@
 //! Plaintext ports: a limited number of connections, of which the oldest gives way to the next.
 //!
-//! Probes and scrapes come on new connections and take milliseconds. So somebody who opens connections and holds them
-//! loses them again, and keeps out nobody.
+//! Probes and scrapes come on new connections and take milliseconds. So a client that opens connections and holds them
+//! loses them again, and keeps no other out.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

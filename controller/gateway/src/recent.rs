@@ -1,5 +1,5 @@
-//! Certificates that were issued moments ago. A node that asks again gets the same one, so that it cannot have EC2 asked
-//! and certificates signed as often as it likes.
+//! Certificates that were issued moments ago. A node that asks again gets the same one, so that it cannot cause
+//! questions to EC2 and signatures without bound.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -33,7 +33,7 @@ pub(super) struct Served {
     _tasks: tokio::task::JoinSet<()>,
 }
 
-/// Text of the metrics, made anew at most once a second: whoever reaches the port can ask for it all the time.
+/// Text of the metrics, made anew at most once a second: any client that reaches the port can ask for it all the time.
 struct Shown {
     metrics: Metrics,
     latest: Mutex<Option<(Instant, Bytes)>>,

@@ -6,6 +6,7 @@
 
 mod charts;
 mod following;
+mod getting_started;
 mod meddler;
 mod reading;
 

@@ -64,7 +64,7 @@ pub struct Plan {
 pub struct PlannedTemplate {
     /// Name of the template.
     pub name: String,
-    /// Names to use if somebody else has a template with that name.
+    /// Names to use if a foreign template has that name.
     pub spare_names: Vec<String>,
     /// Content of the template.
     pub template: Template,

@@ -13,7 +13,7 @@ use aws_sdk_ec2::types::{
 use super::template_data::tag_specification;
 use crate::launch::{FleetAnswer, FleetError, Had, Plan, PlannedTemplate};
 
-/// Version of our launch templates, which have only one. Nobody can make it another one.
+/// Version of our launch templates, which have only one. Its content cannot be changed.
 pub(super) const VERSION: &str = "1";
 
 /// Builds the request. `ids` are the IDs of the plan's templates: a name may become that of another template.

@@ -1,7 +1,8 @@
 //! Comparison of a launch template in EC2 with the one that was planned.
 //!
-//! Everything that we set must be as we set it. What we leave out may be filled in by EC2, unless it changes what runs on
-//! an instance, who can reach it, or whether we can end it: then it must be absent.
+//! Every field that the plan sets must have the planned value. A field that it leaves out may be filled in by EC2,
+//! unless it changes what runs on an instance, who can reach it, or if the controller can terminate it: then it must
+//! be absent.
 
 use aws_sdk_ec2::types::{
     LaunchTemplateBlockDeviceMapping, LaunchTemplateBlockDeviceMappingRequest,
@@ -151,7 +152,7 @@ fn is_placement_as_planned(planned: &RequestLaunchTemplateData, has: &ResponseLa
     let (Some(planned), Some(has)) = (planned.placement(), has.placement()) else {
         return planned.placement().is_none() && has.placement().is_none_or(|it| it.group_id().is_none());
     };
-    // A host of somebody else would see what its instances do.
+    // A dedicated host of another owner would see what its instances do.
     has.host_id().is_none()
         && has.host_resource_group_arn().is_none()
         && agrees(planned.tenancy(), has.tenancy())

@@ -1,8 +1,8 @@
 //! Launch templates in EC2: created once, reused, and removed when unused for a while.
 //!
-//! Whoever may create launch templates in the account can make one with a name or a tag of ours. So a template that this
-//! process has not created is used only after its content was compared with what was planned, and by its ID and
-//! version, which nobody can give to another content. A foreign one makes the controller use the next name.
+//! Any principal that may create launch templates in the account can create one with the controller's names and tags.
+//! So a template that this process has not created is used only after its content was compared with the planned one,
+//! and by ID and version, whose content cannot change. A foreign one makes the controller use the next name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -110,8 +110,8 @@ impl Templates {
                 Err(error) => return Err(error),
             }
         }
-        // Whoever takes all names of a template must not stop its launches. A restarted controller does not find this one
-        // again, and removes it when it has been unused for long.
+        // A principal that takes all names of a template must not stop its launches. A restarted controller does not
+        // find this one again, and removes it when it has been unused for long.
         let name = format!("{NAME_PREFIX}{:032x}", fastrand::u128(..));
         match create(aws, caller, planned, &name).await? {
             Created::Made(id) => Ok(Made { id, name }),

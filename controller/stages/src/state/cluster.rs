@@ -257,8 +257,8 @@ impl Cluster {
         self.nodes_by_provider.get(provider_id).filter_map(|name| self.node(name))
     }
 
-    /// Returns the Node of a NodeClaim. Of several with its provider ID it is the one that the claim was registered with:
-    /// anyone with the role of nodes can create a Node with the ID of another.
+    /// Returns the Node of a NodeClaim. Of several with its provider ID it is the one that the claim was registered
+    /// with: anyone with the role of nodes can create a Node with the ID of another.
     #[must_use]
     pub fn node_of(&self, claim: &NodeClaim) -> Option<&Node> {
         let status = claim.status.as_ref()?;

@@ -127,8 +127,8 @@ async fn an_empty_selector_selects_nothing_and_is_named() {
     let subnets = class.data["status"]["subnets"].as_array().unwrap();
     assert_eq!((subnets.len(), subnets[0]["id"].as_str()), (1, Some(subnet.as_str())));
     ground.running(1, SOON).await;
-    drop(controller);
     ground.clear().await;
+    drop(controller);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
