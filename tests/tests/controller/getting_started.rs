@@ -9,8 +9,8 @@ use serde_json::Value;
 const PAGE: &str = include_str!("../../../docs/getting-started.md");
 /// First line of the commands that need an account.
 const MARK: &str = "# needs an AWS account";
-/// Commands that build what cargo has built for the tests already.
-const BUILDS: [&str; 2] = ["cargo build ", "images/controller/build"];
+/// Commands that fetch and build what is there for the tests already.
+const BUILDS: [&str; 2] = ["git clone ", "images/controller/build"];
 
 /// A block of code, and the paragraph before it.
 struct Block {
