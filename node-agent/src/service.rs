@@ -106,7 +106,7 @@ pub async fn run(
     let mut supervisor = Supervisor::new(boot_state, hold, rounds, orders, report_only, Now::read());
 
     readers.write_status().map_err(fault("the status cannot be written"))?;
-    ready().map_err(fault("whoever started the agent cannot be told that it runs"))?;
+    ready().map_err(fault("the service manager cannot be told that the agent runs"))?;
     supervisor.look(Now::read());
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

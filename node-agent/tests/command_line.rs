@@ -234,7 +234,7 @@ fn a_status_that_cannot_be_told_says_why() {
     for broken in ["", "{\"phase\":", "[]"] {
         std::fs::write(&file, broken).unwrap();
         let told = told();
-        assert!(told.contains(&format!("`{path}` is no status: ")), "{told}");
+        assert!(told.contains(&format!("`{path}` is not a status: ")), "{told}");
         assert!(!told.contains("is the service running"), "{told}");
     }
     // A folder in its place cannot be read as a file.

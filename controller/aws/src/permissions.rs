@@ -123,7 +123,7 @@ pub const PERMISSIONS: &[Permission] = &[
         "ec2:DescribeLaunchTemplateVersions",
         Feature::Core,
         Scope::Region,
-        "launch with no template that somebody else has made",
+        "recognize launch templates of other creators",
     ),
     of("ec2:DescribeSubnets", Feature::Core, Scope::Region, "resolve spec.subnetSelectorTerms"),
     of("ec2:DescribeSecurityGroups", Feature::Core, Scope::Region, "resolve spec.securityGroupSelectorTerms"),

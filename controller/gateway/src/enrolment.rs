@@ -219,7 +219,7 @@ async fn in_time<T>(most: Duration, asking: impl Future<Output = Result<T, Unava
         Ok(answer) => answer,
         Err(_) => Err(Unavailable("no answer in time".to_owned())),
     }
-    .inspect_err(|error| tracing::warn!(%error, "somebody who is asked about an enrolment does not answer"))
+    .inspect_err(|error| tracing::warn!(%error, "an enrolment could not be verified: no answer"))
 }
 
 fn read(request: EnrolRequest) -> Evidence {

@@ -129,7 +129,7 @@ pub(crate) struct Caller {
 
 /// Returns the user of a call. All RPCs of operators are authenticated by a token.
 pub(crate) fn caller(extensions: &Extensions) -> Result<Caller, Status> {
-    extensions.get().cloned().ok_or_else(|| Status::internal("nobody has been asked who you are"))
+    extensions.get().cloned().ok_or_else(|| Status::internal("the caller was not authenticated"))
 }
 
 /// Authenticates and authorizes calls of operators.
@@ -278,7 +278,7 @@ pub(crate) fn name(text: String, field: &'static str) -> Result<String, Status> 
     }
     let is_name =
         text.len() <= LONGEST_NAME && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
-    if is_name { Ok(text) } else { Err(Status::invalid_argument(format!("{field}: this is no name"))) }
+    if is_name { Ok(text) } else { Err(Status::invalid_argument(format!("{field}: not a valid name"))) }
 }
 
 /// Checks an optional name; empty is `None`.
@@ -341,7 +341,7 @@ mod tests {
     fn a_name_is_one_of_an_object() {
         assert_eq!(name("ip-10-0-0-1.ec2.internal".to_owned(), "node").unwrap(), "ip-10-0-0-1.ec2.internal");
         for (text, why) in
-            [("", "node: is missing"), ("a/b", "node: this is no name"), ("a\nb", "node: this is no name")]
+            [("", "node: is missing"), ("a/b", "node: not a valid name"), ("a\nb", "node: not a valid name")]
         {
             assert_eq!(name(text.to_owned(), "node").unwrap_err().message(), why);
         }

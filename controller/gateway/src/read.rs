@@ -317,7 +317,7 @@ fn code(text: &str, field: &'static str) -> Result<String, Status> {
     if is_code && begins {
         Ok(text.to_owned())
     } else {
-        Err(Status::invalid_argument(format!("{field}: this is no code")))
+        Err(Status::invalid_argument(format!("{field}: not a valid code")))
     }
 }
 

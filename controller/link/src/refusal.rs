@@ -43,7 +43,7 @@ pub enum Refusal {
     #[error("the instance has enrolled with another key before")]
     EnrolledBefore,
     /// The instance's Node accepts pods although it never enrolled: the caller may be one of them.
-    #[error("the Node takes pods already, and nobody has enrolled for it")]
+    #[error("the Node accepts pods already, although no agent has enrolled for it")]
     ReadyBefore,
     /// The proof of the role is missing.
     #[error("the proof of the role is missing")]

@@ -23,7 +23,7 @@ pub(crate) use self::run::{CloudName, Ec2Arguments, ReportFormat};
                   EC2NodeClass objects that Karpenter uses.\n\n`run` is the controller. The other commands \
                   work on manifests in files, or on what a live cluster holds (`--cluster`): they need no AWS account, and \
                   write nothing anywhere.",
-    after_help = "Exit codes: 0 success; 1 the answer is \"no\"; 2 bad input or usage; 3 the outside world failed.",
+    after_help = "Exit codes: 0 success; 1 the answer is \"no\"; 2 bad input or usage; 3 a cluster, cloud or machine failed.",
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,

@@ -15,7 +15,7 @@ use muster_bootstrap::kubelet::version::Minor;
     version,
     about = "Finds out why a node does not join its cluster, and says what to do",
     long_about = "muster-agent finds out why a node will not join its cluster, and says what to do.",
-    after_help = "Exit codes: 0 success; 1 the answer is \"no\"; 2 bad input or usage; 3 the outside world failed.",
+    after_help = "Exit codes: 0 success; 1 the answer is \"no\"; 2 bad input or usage; 3 a cluster, cloud or machine failed.",
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,

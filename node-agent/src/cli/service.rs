@@ -76,7 +76,7 @@ fn no_status(folder: &Path, error: &io::Error) -> Failure {
             format!("there is no status in `{path}`\n\nhint: is the service running? `{}`", start::ASK)
         }
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => format!(
-            "`{path}` is no status: {error}\n\nhint: the service writes it anew when it starts; ask how it does: `{}`",
+            "`{path}` is not a status: {error}\n\nhint: the service writes it anew when it starts; ask how it does: `{}`",
             start::ASK
         ),
         // The error already names the file.

@@ -55,7 +55,7 @@ pub(super) fn files(effective: &Effective, instance: &Instance, machine: &Machin
     let cidr = needed(&effective.service_cidr, "the service CIDR")?;
     let authority = base64(authority.trim().as_bytes()).and_then(|it| String::from_utf8(it).ok());
     let authority = authority.ok_or("the certificate authority is not base64")?;
-    let dns = dns(&cidr).ok_or_else(|| format!("`{cidr}` is no network"))?;
+    let dns = dns(&cidr).ok_or_else(|| format!("`{cidr}` is not a network"))?;
     let pods = machine.pods_of_type.unwrap_or(110);
     let own = own_settings(effective);
     let mut files = Vec::new();

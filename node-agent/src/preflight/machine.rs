@@ -137,7 +137,7 @@ pub(super) fn check(facts: &Facts, effective: &Effective) -> Vec<Finding> {
         let port = |name: &str, default: u64| settings.get(name).and_then(Value::as_u64).unwrap_or(default);
         for number in [port("port", 10_250), port("healthzPort", 10_248)] {
             if u16::try_from(number).is_ok_and(|number| machine.ports.contains(&number)) {
-                let message = format!("somebody listens on port {number} already");
+                let message = format!("port {number} is already in use");
                 found.push(new(&verdicts::KA26, &message, at("/proc/net/tcp", &format!("port {number}"))));
             }
         }

@@ -249,7 +249,7 @@ pub(super) const CASES: &[(&str, Change)] = &[
     ("KA18", |it| it.machine.has_unified_cgroups = false),
     ("KA19", |it| drop(it.machine.kernel.insert("vm/overcommit_memory".to_owned(), "0".to_owned()))),
     ("KA23", |it| it.missing.push("/var/lib/kubelet/kubeconfig".to_owned())),
-    ("KA23", |it| it.standing = Some(CredentialCheck::Kubeconfig("/k".to_owned(), "it is no kubeconfig".to_owned()))),
+    ("KA23", |it| it.standing = Some(CredentialCheck::Kubeconfig("/k".to_owned(), "not a kubeconfig".to_owned()))),
     ("KA24", |it| it.kubelet_arch = Some((Arch::Arm64, "/usr/bin/kubelet".to_owned()))),
     ("KA26", |it| it.machine.ports.extend([10_250])),
     ("KA27", |it| drop(it.machine.kernel.insert(INOTIFY.to_owned(), "128".to_owned()))),

@@ -130,7 +130,7 @@ impl Kubeconfig {
     /// The kubeconfig is not usable: the reason.
     pub fn read(text: &str, read: &dyn Fn(&str) -> Option<Vec<u8>>) -> Result<Self, String> {
         // The parser's message may quote a token, so it is dropped.
-        let document: Document = serde_saphyr::from_str(text).map_err(|_| "it is no kubeconfig".to_owned())?;
+        let document: Document = serde_saphyr::from_str(text).map_err(|_| "not a kubeconfig".to_owned())?;
         let context = find(&document.contexts, &document.current_context).ok_or("it has no current context")?;
         let cluster = find(&document.clusters, &context.cluster).ok_or("the cluster of its context is not there")?;
         let user = find(&document.users, &context.user).cloned().unwrap_or_default();
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!((config.server.as_str(), config.authority.as_slice()), ("https://a.example", b"PEM".as_slice()));
         assert!(matches!(config.user, User::Exec(exec) if exec.args == ["eks", "get-token"]));
         assert_eq!(Kubeconfig::read(text, &|_| None).unwrap_err(), "`/etc/kubernetes/pki/ca.crt` is not there");
-        assert_eq!(Kubeconfig::read("a: [", &read).unwrap_err(), "it is no kubeconfig");
+        assert_eq!(Kubeconfig::read("a: [", &read).unwrap_err(), "not a kubeconfig");
         assert_eq!(Kubeconfig::read("a: b", &read).unwrap_err(), "it has no current context");
     }
 

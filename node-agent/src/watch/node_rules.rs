@@ -19,7 +19,8 @@ const TRUNK: &str = "vpc.amazonaws.com/has-trunk-attached";
 #[must_use]
 pub fn startup_taints<'n>(node: &'n NodeObject, expect: &Expectation) -> Vec<(&'n Taint, &'static str)> {
     let is_named = |taint: &Taint| expect.startup_taints.iter().any(|named| *named == taint.to_string());
-    let owner_of = |taint: &Taint| owner(&taint.key).or_else(|| is_named(taint).then_some("whoever asked for it"));
+    let owner_of =
+        |taint: &Taint| owner(&taint.key).or_else(|| is_named(taint).then_some("the component that asked for it"));
     node.taints.iter().filter_map(|taint| Some((taint, owner_of(taint)?))).collect()
 }
 

@@ -62,7 +62,7 @@ async fn why_an_order_is_not_carried_out_is_a_code_and_a_message() {
     for (request, code, message) in [
         (launch("general", ""), Code::InvalidArgument, "request_id: is missing"),
         (LaunchRequest { order: None, ..launch("general", "a") }, Code::InvalidArgument, "order: is missing"),
-        (launch("a/b", "a"), Code::InvalidArgument, "order.node_pool: this is no name"),
+        (launch("a/b", "a"), Code::InvalidArgument, "order.node_pool: not a valid name"),
         (launch("odd", "a"), Code::InvalidArgument, "order.requests[cpu]: `x` is no quantity"),
         (launch("full", "a"), Code::ResourceExhausted, "the limit is reached"),
         (launch("paused", "a"), Code::FailedPrecondition, "launches are paused"),

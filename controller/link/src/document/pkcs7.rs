@@ -47,7 +47,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Signed, DocumentFault> {
     let source: SliceSource<'_> = bytes.into_source();
     let (content, mut signers) =
         Mode::Ber.decode(source, message).map_err(|_| DocumentFault::Syntax("it cannot be taken apart"))?;
-    let signer = signers.pop().ok_or(DocumentFault::Syntax("nobody has signed it"))?;
+    let signer = signers.pop().ok_or(DocumentFault::Syntax("it has no signature"))?;
     if !signers.is_empty() {
         return Err(DocumentFault::Syntax("more than one has signed it"));
     }
@@ -132,7 +132,7 @@ fn attributes_of<S: Source>(attributes: &mut Constructed<'_, S>) -> Read<Vec<u8>
                 digest = Some(octets(values)?);
                 Ok(())
             } else if name.as_ref() == CONTENT_TYPE || name.as_ref() == MESSAGE_DIGEST {
-                Err(values.content_err("an attribute stands there twice"))
+                Err(values.content_err("an attribute occurs twice"))
             } else {
                 values.skip_all()
             }

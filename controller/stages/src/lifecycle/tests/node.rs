@@ -162,7 +162,7 @@ fn initialization() {
                Launched=True, Registered=True"],
         ),
         (
-            "A startup taint of which nobody is known is left to whoever asked for it.",
+            "A startup taint of which nobody is known is left to the component that asked for it.",
             |it| {
                 it.registered().ready("True", "KubeletReady");
                 let own = taint("example.com/x", "NoSchedule");
