@@ -1,4 +1,4 @@
-//! What the cache of a cluster costs: bytes for each pod, Node and NodeClaim, and time for each thing that happens to a
+//! Cost of the cache of a cluster: bytes for each pod, Node and NodeClaim, and time for each thing that happens to a
 //! pod.
 //!
 //! ```sh

@@ -4,6 +4,8 @@
 //! network is what a few nodes have together: an IPv4 /24, or an IPv6 /64, which is a whole subnet. The limits of a
 //! source are for one node that is connected and reconnects; those of a network keep a client with many sources from
 //! taking everything, and are wide enough for all nodes of a subnet that reconnect at once.
+//! The limits of a network do not apply to the source of a node's connection for an hour, so that strangers beside
+//! it do not keep it away.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -236,7 +236,7 @@ fn the_pods_pass_the_restricted_standard() {
     });
 }
 
-/// What the options are called in values, and which of them are set without being asked for.
+/// Names of the options in the values; options that are set without being asked for.
 #[test]
 fn options_have_values_and_what_is_empty_is_left_to_the_program() {
     case("options", &[Part::Cluster], async |case| {

@@ -20,7 +20,7 @@ pub(crate) struct Meddler {
 struct Orders {
     /// Nobody answers.
     away: bool,
-    /// How often all answers that were under way have been cut off.
+    /// Number of times that all answers that were under way have been cut off.
     cuts: u64,
     /// Whatever version a watch begins at is too old.
     expired: bool,

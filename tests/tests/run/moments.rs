@@ -19,7 +19,7 @@ const STILL: Duration = Duration::from_secs(20);
 const LIFE: Duration = Duration::from_secs(75);
 /// Time for which a node without its accelerators is tolerated: that of Karpenter's provider.
 const TOLERATED: Duration = Duration::from_secs(600);
-/// What is left of it when the cluster has come to rest.
+/// Remainder of it when the cluster has come to rest.
 const ILL_FOR: Duration = Duration::from_secs(15);
 
 /// Returns the time since `moment`.

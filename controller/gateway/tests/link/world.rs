@@ -64,11 +64,11 @@ pub(crate) struct State {
     pub(crate) fatal: Vec<(String, String)>,
     /// Whom each node said last that it believes.
     pub(crate) pins: BTreeMap<String, Pins>,
-    /// How often a launch was looked up.
+    /// Number of lookups of a launch.
     pub(crate) looked_up: usize,
-    /// How often an instance was described.
+    /// Number of descriptions of an instance.
     pub(crate) described_times: usize,
-    /// How often a node's greeting was passed on.
+    /// Number of greetings of nodes that were passed on.
     pub(crate) greeted: usize,
     /// How often STS was asked.
     pub(crate) asked: usize,

@@ -30,7 +30,7 @@ struct Cycles {
     dice: Dice,
 }
 
-/// What came of the cycles.
+/// Result of the cycles.
 struct Done {
     /// USD per hour and pod at the end of each cycle.
     prices: Vec<f64>,
@@ -99,7 +99,7 @@ impl Cycles {
         script
     }
 
-    /// What pods of that cycle cost, each weighed with what it asks for.
+    /// Weight of the pods of that cycle: the sum of their requests.
     fn weight(&self, cycle: u32) -> f64 {
         let of = |number: usize| {
             let (cpu, gibibytes) = (0.1 + 0.15 * (number % 7) as f64, 0.25 + 0.5 * (number % 4) as f64);

@@ -37,7 +37,7 @@ pub(crate) struct Api {
     pub(crate) attachments: Vec<Attachment>,
     pub(crate) class: Option<Class>,
     pub(crate) events: Vec<Event>,
-    /// How often anything has changed.
+    /// Number of changes so far.
     pub(crate) changes: u64,
 }
 

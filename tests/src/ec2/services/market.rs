@@ -17,7 +17,7 @@ use super::super::shared::Shared;
 use super::super::xml;
 use super::prices;
 
-/// How often a price that nobody set changes.
+/// Interval between changes of a price that no test has set.
 const STEP: SignedDuration = SignedDuration::from_hours(4);
 /// How far back the history goes before the proxy's start.
 const HISTORY: SignedDuration = SignedDuration::from_hours(7 * 24);
