@@ -181,10 +181,12 @@ fn think<P: Provider>(
     let command_starts = if pause.disruption {
         Vec::new()
     } else {
-        planner.note_begun(&input, &decision, now);
         let launches = Launches { pause, stops: &stops, caps: context.settings.provision.caps };
         let plan = context.leader_state().plan.clone();
-        CommandStarts::new(&decision, &input, launches).all(&context.cluster_cache.read(), &plan, now)
+        let command_starts =
+            CommandStarts::new(&decision, &input, launches).all(&context.cluster_cache.read(), &plan, now);
+        planner.note_begun(&input, &decision, &command_starts, now);
+        command_starts
     };
     let told = untold(context, &input, now);
     Ok((PlannedDisruption { planner, command_starts, again, moments }, told))
@@ -199,7 +201,7 @@ fn foreign<P: Provider>(cluster: &Cluster) -> BTreeSet<String> {
 
 /// Begins the commands. If a write fails, the reconciliation of the marks continues the command or rolls it back.
 pub(super) async fn open<P: Provider>(context: Arc<LeaderContext<P>>, command_starts: Vec<CommandStart>) {
-    for CommandStart { cause, savings, command_nodes, steps } in command_starts {
+    for CommandStart { number: _, cause, savings, command_nodes, steps } in command_starts {
         let nodes: Vec<&str> = command_nodes
             .iter()
             .filter_map(|command_node| command_node.node.as_ref()?.metadata.name.as_deref())

@@ -189,7 +189,7 @@ impl LastReport {
 }
 
 fn disruption_of(command_start: &CommandStart) -> Disruption {
-    let CommandStart { cause, savings, command_nodes, steps } = command_start;
+    let CommandStart { number: _, cause, savings, command_nodes, steps } = command_start;
     let names = command_nodes.iter().filter_map(|home| home.node.as_ref()?.metadata.name.clone());
     let launched = steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
         Write::CreateClaim(claim) => Some(launch(claim, &Plan::default())),

@@ -11,7 +11,7 @@ use muster_tests::replica::Replica;
 use muster_tests::wait::{self, Selection};
 use serde_json::Value;
 
-use super::ground::{Ground, SOON};
+use super::ground::{Ground, SOON, condition};
 
 /// A service account that may read everything, and nothing else.
 async fn reader(ground: &Ground) -> std::path::PathBuf {
@@ -60,6 +60,11 @@ async fn a_dry_run_tells_what_it_would_do_and_writes_nothing() {
     ground.cluster().kubectl(&["annotate", "nodepool", "general", "muster.dev/pause=disruption"]).await.unwrap();
     let actor = ground.replica("actor");
     ground.running(4, SOON).await;
+    // Pods run on a node before its claim says that it is initialized, and only such a node can go.
+    let initialized = wait::until_all(ground.claims(), Selection::all(), SOON, "all are initialized", |claims| {
+        !claims.is_empty() && claims.iter().all(|claim| condition(claim, "Initialized") == "True")
+    });
+    initialized.await.unwrap();
     drop(actor);
     ground.scale(0).await;
     ground.running(0, SOON).await;

@@ -41,10 +41,11 @@ impl Controller {
         if pause.disruption {
             return Ok(());
         }
-        self.planner.note_begun(&input, &decision, now);
         let stops = self.stops(now);
         let launches = Launches { pause, stops: &stops, caps: self.choices.provision.caps };
-        for command_start in CommandStarts::new(&decision, &input, launches).all(&self.cluster, &self.plan, now) {
+        let command_starts = CommandStarts::new(&decision, &input, launches).all(&self.cluster, &self.plan, now);
+        self.planner.note_begun(&input, &decision, &command_starts, now);
+        for command_start in command_starts {
             self.open(&command_start, world)?;
         }
         Ok(())
@@ -52,7 +53,7 @@ impl Controller {
 
     fn open(&mut self, command_start: &CommandStart, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
-        let CommandStart { cause, savings, command_nodes, steps } = command_start;
+        let CommandStart { number: _, cause, savings, command_nodes, steps } = command_start;
         let replacements = steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
             Write::CreateClaim(claim) => claim.metadata.name.clone(),
             _ => None,

@@ -41,6 +41,8 @@ pub struct Launches<'a> {
 /// A command that is begun.
 #[derive(Debug, Clone)]
 pub struct CommandStart {
+    /// Index of the command in the decision.
+    pub number: usize,
     /// Cause of the disruption.
     pub cause: Cause,
     /// Savings in USD per hour.
@@ -68,17 +70,19 @@ impl<'a> CommandStarts<'a> {
     /// Returns the commands that can begin in the current state of the cluster, in order.
     pub fn all(&self, cluster: &Cluster, plan: &Plan, now: Timestamp) -> Vec<CommandStart> {
         let mut spent = self.spent(cluster);
-        self.decision.commands.iter().filter_map(|command| self.one(command, cluster, plan, &mut spent, now)).collect()
+        let numbers = 0..self.decision.commands.len();
+        numbers.filter_map(|number| self.one(number, cluster, plan, &mut spent, now)).collect()
     }
 
     fn one(
         &self,
-        command: &Command,
+        number: usize,
         cluster: &Cluster,
         plan: &Plan,
         spent: &mut Spent,
         now: Timestamp,
     ) -> Option<CommandStart> {
+        let command = &self.decision.commands[number];
         let names: Vec<Arc<str>> =
             command.candidates.iter().map(|node| Arc::clone(&self.input.problem.nodes[*node].name)).collect();
         let command_nodes: Vec<CommandNode> =
@@ -108,7 +112,7 @@ impl<'a> CommandStarts<'a> {
         }
         spent.made_at.extend(std::iter::repeat_n(now, launched));
         spent.hourly_price += if launched > 0 { cost(command) } else { 0.0 };
-        Some(CommandStart { cause: command.cause, savings: command.savings, command_nodes, steps })
+        Some(CommandStart { number, cause: command.cause, savings: command.savings, command_nodes, steps })
     }
 
     /// Returns the claims of the replacements; `None` if any of them may not be launched.

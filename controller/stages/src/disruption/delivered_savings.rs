@@ -22,7 +22,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use muster_scheduling::disrupt::{Cause, Decision, DisruptionInput};
+use muster_scheduling::disrupt::{Cause, Command, DisruptionInput};
 use muster_scheduling::model::PodSpec;
 use rustc_hash::{FxHashMap, FxHasher};
 
@@ -113,10 +113,15 @@ impl Savings {
     }
 
     /// Takes note of the commands that are begun now.
-    pub(super) fn note_begun(&mut self, input: &DisruptionInput, decision: &Decision, now: Timestamp) {
+    pub(super) fn note_begun<'c>(
+        &mut self,
+        input: &DisruptionInput,
+        begun: impl IntoIterator<Item = &'c Command>,
+        now: Timestamp,
+    ) {
         let mut pass = Pass { at: now, promised: BTreeMap::new(), moved: FxHashMap::default() };
         // Nodes without pods deliver what they promise.
-        for command in decision.commands.iter().filter(|command| command.cause == Cause::Underutilized) {
+        for command in begun.into_iter().filter(|command| command.cause == Cause::Underutilized) {
             for &node in &command.candidates {
                 let Some(managed_node) = &input.managed_nodes[node] else { continue };
                 let share = command.savings / command.candidates.len() as f64;

@@ -12,6 +12,7 @@ use muster_scheduling::disrupt::{
 };
 use muster_scheduling::{Place, Violation, validate_disruption};
 
+use super::command_start::CommandStart;
 use super::delivered_savings::{Delivered, Rest, Savings};
 use super::peak_load::PeakLoads;
 
@@ -87,10 +88,17 @@ impl DisruptionPlanner {
         self.left.extend(nodes.iter().cloned());
     }
 
-    /// Takes note of the commands of `decision`, which are begun at `now`: what they promise is compared with what
-    /// comes of them.
-    pub fn note_begun(&mut self, input: &DisruptionInput, decision: &Decision, now: Timestamp) {
-        self.savings.note_begun(input, decision, now);
+    /// Takes note of the commands of `decision` that are begun at `now`: what they promise is compared with what comes
+    /// of them. A command that is held back, by a pause for example, promises nothing.
+    pub fn note_begun(
+        &mut self,
+        input: &DisruptionInput,
+        decision: &Decision,
+        begun: &[CommandStart],
+        now: Timestamp,
+    ) {
+        let commands = begun.iter().filter_map(|start| decision.commands.get(start.number));
+        self.savings.note_begun(input, commands, now);
     }
 
     /// Savings that judged commands promised and delivered, by NodePool.

@@ -5,6 +5,7 @@ use muster_scheduling::disrupt::{Block, Cause, Decision, DisruptionInput, Settin
 use muster_scheduling::model::Pod;
 
 use super::super::delivered_savings::{Rest, Savings};
+use super::super::{CommandStart, DisruptionPlanner};
 use super::planner::{at, input};
 
 const MINUTE: i64 = 60;
@@ -36,7 +37,7 @@ fn rest_after(
     let (decision, node) = begun(&input);
     for pass in 0..3 {
         let begins = from + pass * 11 * MINUTE;
-        savings.note_begun(&input, &decision, at(begins));
+        savings.note_begun(&input, &decision.commands, at(begins));
         savings.observe(&mut after(&input, node, begins), at(begins + 10 * MINUTE));
     }
     savings.delivered().next().and_then(|one| one.rest)
@@ -95,7 +96,7 @@ fn two_passes_that_fail_are_no_reason_to_rest() {
     let (input, mut savings) = (input(), Savings::default());
     let (decision, node) = begun(&input);
     for begins in [0, 11 * MINUTE] {
-        savings.note_begun(&input, &decision, at(begins));
+        savings.note_begun(&input, &decision.commands, at(begins));
         savings.observe(&mut bought_again(&input, node, begins + 30), at(begins + 10 * MINUTE));
     }
     assert_eq!(savings.delivered().next().unwrap().rest, None);
@@ -105,9 +106,25 @@ fn two_passes_that_fail_are_no_reason_to_rest() {
 fn node_of_a_later_pass_is_counted_once() {
     let (input, mut savings) = (input(), Savings::default());
     let (decision, node) = begun(&input);
-    savings.note_begun(&input, &decision, at(0));
-    savings.note_begun(&input, &decision, at(MINUTE));
+    savings.note_begun(&input, &decision.commands, at(0));
+    savings.note_begun(&input, &decision.commands, at(MINUTE));
     savings.observe(&mut bought_again(&input, node, 2 * MINUTE), at(12 * MINUTE));
     let one = savings.delivered().next().unwrap();
     assert!((one.promised - 2.0 * one.delivered).abs() < 1e-9, "{one:?}");
+}
+
+#[test]
+fn command_that_is_held_back_promises_nothing() {
+    let input = input();
+    let (decision, node) = begun(&input);
+    let promised = |begun: &[CommandStart]| {
+        let mut planner = DisruptionPlanner::default();
+        planner.note_begun(&input, &decision, begun, at(0));
+        let _ = planner.turn(&mut bought_again(&input, node, 30), at(10 * MINUTE), &Settings::default());
+        planner.delivered().next().is_some()
+    };
+    assert!(!promised(&[]), "none was begun");
+    let steps = Vec::new();
+    let cause = Cause::Underutilized;
+    assert!(promised(&[CommandStart { number: 0, cause, savings: 1.0, command_nodes: Vec::new(), steps }]));
 }
