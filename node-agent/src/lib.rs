@@ -35,6 +35,8 @@ pub mod watch;
 
 #[cfg(any(target_os = "linux", windows))]
 pub mod link;
+#[cfg(any(target_os = "linux", windows))]
+mod log;
 #[cfg(target_os = "linux")]
 pub mod native;
 #[cfg(any(target_os = "linux", windows))]

@@ -9,6 +9,8 @@
 //! ```
 
 mod bundles;
+mod fault;
+mod parts;
 mod readers;
 mod rounds;
 mod supervisor;
@@ -24,9 +26,11 @@ use fs_err as fs;
 use jiff::Timestamp;
 use muster_bootstrap::agent_config::Mode;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
+pub use self::fault::Fault;
+use self::parts::Parts;
+pub use self::parts::{Ended, Part};
 use self::readers::{Readers, Tells};
 use self::supervisor::{Now, Supervisor};
 use crate::boot_state::BootState;
@@ -76,17 +80,17 @@ pub async fn run(
     settings: Settings,
     ready: impl FnOnce() -> io::Result<()>,
     stop: impl Future<Output = ()>,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     let Settings { run_folder, log_folder, state_folder, metadata_endpoint, report_only } = settings;
     #[cfg(windows)]
     for folder in [&run_folder, &log_folder, &state_folder] {
-        windows::make(folder)?;
+        windows::make(folder).map_err(Fault::Folder)?;
     }
-    fs::create_dir_all(&run_folder).map_err(fault("the agent's folder cannot be made"))?;
-    let incoming = endpoint::bind(&run_folder).map_err(fault("the agent's socket cannot be made"))?;
+    fs::create_dir_all(&run_folder).map_err(Fault::Folder)?;
+    let incoming = endpoint::bind(&run_folder).map_err(Fault::Socket)?;
     let (mut boot_state, hold) = resumed(&run_folder, report_only);
 
-    let mut parts = JoinSet::new();
+    let mut parts = Parts::default();
     let (observed_tx, mut observed_rx) = mpsc::channel(QUEUE);
     let (asked_tx, mut asked_rx) = mpsc::channel(8);
     let (made_tx, mut made_rx) = mpsc::channel(1);
@@ -95,18 +99,20 @@ pub async fn run(
     let bundles = bundles::spawn(&mut parts, log_folder);
     let first = boot_state.report(Timestamp::now());
     let (reports_tx, reports) = watch::channel(first.clone());
-    link::spawn(&mut parts, state_folder, metadata_endpoint.clone(), reports);
+    let link = link::speak(state_folder, metadata_endpoint.clone(), reports);
+    parts.spawn(Part::Link, async { match link.await {} });
     let tells = Tells { known: known_tx, bundles, reports: reports_tx };
     let (mut readers, statuses) = Readers::new(first, run_folder, tells);
     let asked_of_others = asked_tx.clone();
-    parts.spawn(async move { socket::serve(incoming, statuses, asked_of_others).await.map_err(|it| it.to_string()) });
+    let socket = socket::serve(incoming, statuses, asked_of_others);
+    parts.spawn(Part::Socket, async { socket.await.map_err(Ended::Serving) });
     let rounds = rounds::spawn(&mut parts, metadata_endpoint.clone(), made_tx);
     watchers::spawn(&mut parts, &observed_tx, &known_rx, &asked_tx, metadata_endpoint);
     let orders = works::spawn(&mut parts, done_tx);
     let mut supervisor = Supervisor::new(boot_state, hold, rounds, orders, report_only, Now::read());
 
-    readers.write_status().map_err(fault("the status cannot be written"))?;
-    ready().map_err(fault("the service manager cannot be told that the agent runs"))?;
+    readers.write_status().map_err(Fault::Status)?;
+    ready().map_err(Fault::Ready)?;
     supervisor.look(Now::read());
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -125,7 +131,7 @@ pub async fn run(
             Some(done) = done_rx.recv() => supervisor.done(done, Now::read()),
             () = until(supervisor.answer_due()) => supervisor.answer_the_late(Now::read()),
             _ = tick.tick() => supervisor.look_again_if_due(readers.report(), Now::read()),
-            Some(ended) = parts.join_next() => return Err(why(ended)),
+            Some((part, why)) = parts.ended() => return Err(Fault::Part { part, why }),
             () = &mut stop => return Ok(()),
         }
         readers.tell(supervisor.boot_state(), Timestamp::now());
@@ -142,19 +148,6 @@ fn resumed(run_folder: &std::path::Path, report_only: bool) -> (BootState, Hold<
     (boot_state, Hold::new(before.is_some_and(|it| it.held)))
 }
 
-fn fault(what: &'static str) -> impl Fn(io::Error) -> String {
-    move |error| format!("{what}: {error}")
-}
-
-/// Returns the reason why a task ended. None should.
-fn why(ended: Result<Result<(), String>, JoinError>) -> String {
-    match ended {
-        Ok(Err(error)) => error,
-        Ok(Ok(())) => "a part of the agent has ended".to_owned(),
-        Err(error) => error.to_string(),
-    }
-}
-
 /// Waits until `time`; forever if it is `None`.
 async fn until(time: Option<std::time::Instant>) {
     match time {
@@ -162,13 +155,3 @@ async fn until(time: Option<std::time::Instant>) {
         None => std::future::pending().await,
     }
 }
-
-/// Writes a line to the agent's own log.
-#[cfg(not(windows))]
-#[expect(clippy::print_stderr, reason = "a service of systemd logs to stderr")]
-pub(crate) fn log(line: &str) {
-    eprintln!("{line}");
-}
-
-#[cfg(windows)]
-pub(crate) use self::windows::log;

@@ -92,7 +92,7 @@ fn server() -> SocketAddr {
     address
 }
 
-/// A figure of this process in kB, as `VmRSS`, or `VmHWM` for the most that it ever was.
+/// A figure of this process in kB, as `VmRSS`, or `VmHWM` for the most that it ever was, which `sysinfo` does not say.
 fn memory(figure: &str) -> u64 {
     let status = fs_err::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':')).unwrap();

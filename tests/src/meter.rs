@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use crate::error::{Error, Result};
+use crate::ledger::ProcessId;
 use crate::replica::Replica;
 use crate::wait;
-
-/// Clock ticks a second in `/proc`: fixed since Linux 2.6.
-const TICKS: f64 = 100.0;
 
 /// Since a moment.
 pub struct Meter<'r> {
     replica: &'r Replica,
     begun: Instant,
-    cpu: f64,
+    cpu: Duration,
 }
 
 /// What was taken.
@@ -53,7 +52,7 @@ impl<'r> Meter<'r> {
     /// The kernel does not say.
     pub fn from_now(replica: &'r Replica) -> Result<Self> {
         fs::write(format!("/proc/{}/clear_refs", replica.id().pid), "5")?;
-        Ok(Self { replica, begun: Instant::now(), cpu: cpu(replica)? })
+        Ok(Self { replica, begun: Instant::now(), cpu: used(replica.id())?.cpu })
     }
 
     /// What was taken until now.
@@ -61,11 +60,12 @@ impl<'r> Meter<'r> {
     /// # Errors
     /// The kernel does not say, such as of a process that has ended.
     pub fn read(&self) -> Result<Taken> {
+        let Used { cpu, memory } = used(self.replica.id())?;
         Ok(Taken {
-            cpu: cpu(self.replica)? - self.cpu,
+            cpu: cpu.saturating_sub(self.cpu).as_secs_f64(),
             wall: self.begun.elapsed(),
-            peak: mebibytes(self.replica, "VmHWM:")?,
-            now: mebibytes(self.replica, "VmRSS:")?,
+            peak: peak(self.replica)?,
+            now: memory >> 20,
         })
     }
 }
@@ -77,18 +77,33 @@ impl Taken {
     }
 }
 
-/// Seconds of CPU since it was started.
-fn cpu(replica: &Replica) -> Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", replica.id().pid))?;
-    // Its name may have blanks; what follows it are fields 3 and on.
-    let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-    let ticks = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<f64>().ok()).unwrap_or_default();
-    Ok((ticks(14) + ticks(15)) / TICKS)
+/// Usage of a process since it was started.
+#[derive(Debug, Clone, Copy)]
+pub struct Used {
+    /// CPU time, of the program and of the kernel for it.
+    pub cpu: Duration,
+    /// Resident memory now, in bytes.
+    pub memory: u64,
 }
 
-fn mebibytes(replica: &Replica, field: &str) -> Result<u64> {
+/// Returns the usage of a process.
+///
+/// # Errors
+/// It has ended.
+pub fn used(process: ProcessId) -> Result<Used> {
+    let silent = |error: &dyn std::fmt::Display| Error::Daemon(format!("process {}: {error}", process.pid));
+    let pid = Pid::from_u32(process.pid.unsigned_abs());
+    let mut system = System::new().map_err(|error| silent(&error))?;
+    let kind = ProcessRefreshKind::nothing().without_tasks().with_cpu().with_memory();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), false, kind);
+    let found = system.process(pid).ok_or_else(|| silent(&"it has ended"))?;
+    Ok(Used { cpu: Duration::from_millis(found.accumulated_cpu_time()), memory: found.memory() })
+}
+
+/// Returns the most memory that it had, in MiB. Read by hand: the library does not say.
+fn peak(replica: &Replica) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", replica.id().pid))?;
-    let found = status.lines().find_map(|line| line.strip_prefix(field));
+    let found = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kibibytes = found.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
     Ok(kibibytes.unwrap_or_default() / 1024)
 }

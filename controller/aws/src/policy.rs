@@ -19,7 +19,7 @@ pub const MOST_CHARACTERS: usize = 6144;
 /// Account and cluster that a policy is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grantee {
-    /// AWS partition: `aws`, `aws-cn`, `aws-us-gov`.
+    /// AWS partition, such as `aws-us-gov`.
     pub partition: String,
     /// Account ID of twelve digits.
     pub account: String,

@@ -1,7 +1,7 @@
 //! Limit of open files: each agent is an open socket of this process.
 
 use muster_gateway::Limits;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
 /// Number of files for the rest of the controller: watches, writes, AWS, probes, and a reserve of the same size.
 const REST: u64 = 500;
@@ -9,14 +9,14 @@ const REST: u64 = 500;
 /// Raises the soft limit of open files to the hard limit, and returns the limits of connections that fit beside
 /// everything else. The usual soft limit of 1024 is for programs that call `select`.
 pub(super) fn allow(wanted: Limits) -> Limits {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let own = match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        Ok(()) => maximum,
+    let own = match raise() {
+        Ok(limit) => limit,
         Err(error) => {
             tracing::warn!(%error, "the limit of open files stays as it is");
-            current
+            getrlimit(Resource::RLIMIT_NOFILE).map_or(RLIM_INFINITY, |(soft, _)| soft)
         }
     };
+    let own = (own != RLIM_INFINITY).then_some(own);
     let others = wanted.strangers + wanted.handshakes;
     let (connections, fitting) = within((wanted.connections, others), own);
     // Strangers and handshakes in the proportion in which they are wanted.
@@ -32,6 +32,13 @@ pub(super) fn allow(wanted: Limits) -> Limits {
         );
     }
     Limits { connections, strangers, handshakes, ..wanted }
+}
+
+/// Raises the soft limit to the hard one, and returns it.
+fn raise() -> nix::Result<u64> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    Ok(hard)
 }
 
 /// Returns how many connections of nodes and of others fit into a limit of open files; `None` is unlimited. Agents

@@ -406,7 +406,7 @@ async fn honours_nominations(client: &Client) -> bool {
 
 /// Returns `<host name>_<random>`, the format of Karpenter's identities.
 fn identity() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = sysinfo::System::host_name().unwrap_or_default();
     // The standard library seeds the keys of its hash maps randomly.
     format!("{}_{:016x}", host.trim(), RandomState::new().hash_one(std::process::id()))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use muster_bootstrap::Family;
 use muster_bootstrap::input::{Arch, RequiredLabel};
-use muster_bootstrap::kubelet::taints::Taint;
+use muster_bootstrap::kubelet::taints::{Taint, TaintFault};
 use muster_bootstrap::kubelet::version::Minor;
 
 /// The command line of `muster-agent`.
@@ -196,23 +196,37 @@ pub(crate) enum OutputFormat {
     Json,
 }
 
-fn family(text: &str) -> Result<Family, String> {
-    let names = Family::ALL.map(Family::name).join(", ");
-    text.parse().map_err(|_| format!("no such AMI family; there are {names}"))
+/// Reason why the value of an option is refused.
+#[derive(Debug, thiserror::Error)]
+enum ValueFault {
+    #[error("no such AMI family; there are {}", Family::ALL.map(Family::name).join(", "))]
+    Family,
+    #[error("write a version such as 1.34 or v1.34.2")]
+    Version,
+    #[error("write amd64 or arm64")]
+    Arch,
+    #[error(transparent)]
+    Taint(#[from] TaintFault),
+    #[error("write `key` or `key=value` as labels are written")]
+    Label,
 }
 
-fn version(text: &str) -> Result<Minor, String> {
-    text.parse().map_err(|_| "write a version such as 1.34 or v1.34.2".to_owned())
+fn family(text: &str) -> Result<Family, ValueFault> {
+    text.parse().map_err(|_| ValueFault::Family)
 }
 
-fn arch(text: &str) -> Result<Arch, String> {
-    text.parse().map_err(|_| "write amd64 or arm64".to_owned())
+fn version(text: &str) -> Result<Minor, ValueFault> {
+    text.parse().map_err(|_| ValueFault::Version)
 }
 
-fn taint(text: &str) -> Result<Taint, String> {
-    text.parse().map_err(|fault: muster_bootstrap::kubelet::taints::TaintFault| fault.to_string())
+fn arch(text: &str) -> Result<Arch, ValueFault> {
+    text.parse().map_err(|_| ValueFault::Arch)
 }
 
-fn label(text: &str) -> Result<RequiredLabel, String> {
-    text.parse().map_err(|_| "write `key` or `key=value` as labels are written".to_owned())
+fn taint(text: &str) -> Result<Taint, ValueFault> {
+    Ok(text.parse()?)
+}
+
+fn label(text: &str) -> Result<RequiredLabel, ValueFault> {
+    text.parse().map_err(|_| ValueFault::Label)
 }

@@ -88,8 +88,8 @@ fn no_status(folder: &Path, error: &io::Error) -> Failure {
 /// Asks the service whether the kubelet may start. On any failure the kubelet may start.
 pub(super) fn gate(arguments: GateArguments) -> ExitCode {
     let GateArguments { run_dir } = arguments;
-    let answer = runtime().map_err(|error| error.to_string()).and_then(|runtime| {
-        runtime.block_on(async { timeout(PATIENCE, ask(&run_dir)).await.map_err(|_| "it does not answer".to_owned())? })
+    let answer = runtime().map_err(GateFault::Runtime).and_then(|runtime| {
+        runtime.block_on(async { timeout(PATIENCE, ask(&run_dir)).await.map_err(|_| GateFault::Silent)? })
     });
     let mut stderr = io::stderr().lock();
     // A closed stderr is ignored: the exit code still counts.
@@ -104,14 +104,31 @@ pub(super) fn gate(arguments: GateArguments) -> ExitCode {
     ExitCode::from(code)
 }
 
-async fn ask(folder: &Path) -> Result<AdmitKubeletResponse, String> {
+/// Reason why the service does not say whether the kubelet may start.
+#[derive(Debug, thiserror::Error)]
+enum GateFault {
+    /// This program cannot ask.
+    #[error("{0}")]
+    Runtime(#[source] io::Error),
+    /// No answer in time.
+    #[error("it does not answer")]
+    Silent,
+    /// The socket cannot be connected to.
+    #[error("{0}")]
+    Connection(#[from] tonic::transport::Error),
+    /// The service answers with an error.
+    #[error("{}", .0.message())]
+    Refused(#[source] Box<tonic::Status>),
+}
+
+async fn ask(folder: &Path) -> Result<AdmitKubeletResponse, GateFault> {
     let folder = folder.to_owned();
     let connect = service_fn(move |_: Uri| {
         let folder = folder.clone();
         async move { endpoint::connect(&folder).await.map(TokioIo::new) }
     });
     let endpoint = Endpoint::from_static("http://muster-agent");
-    let channel = endpoint.connect_with_connector(connect).await.map_err(|error| error.to_string())?;
+    let channel = endpoint.connect_with_connector(connect).await?;
     let answer = AdmissionClient::new(channel).admit_kubelet(AdmitKubeletRequest {}).await;
-    answer.map(tonic::Response::into_inner).map_err(|status| status.message().to_owned())
+    answer.map(tonic::Response::into_inner).map_err(|status| GateFault::Refused(Box::new(status)))
 }

@@ -5,6 +5,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::arguments::{RunArguments, ServiceAction};
 use super::failure::Failure;
 use super::service::runtime;
+use crate::log;
 use crate::publish::notify;
 use crate::service::{self, Settings};
 
@@ -13,11 +14,12 @@ pub(super) const ASK: &str = "systemctl status muster-agent";
 
 /// Runs the service until SIGTERM or SIGINT.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
-    if !rustix::process::geteuid().is_root() {
+    if !nix::unistd::geteuid().is_root() {
         return Err(Failure::Usage(
             "only root can watch over a node\n\nhint: start the unit muster-agent.service".to_owned(),
         ));
     }
+    log::install();
     // systemd's socket for the readiness notification.
     let socket = std::env::var("NOTIFY_SOCKET").ok();
     let outside = |error: std::io::Error| Failure::Outside(error.to_string());
@@ -31,7 +33,8 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
                 _ = interrupt.recv() => {}
             }
         };
-        service::run(settings, || notify::ready(socket.as_deref()), stop).await.map_err(Failure::Outside)
+        let ended = service::run(settings, || notify::ready(socket.as_deref()), stop).await;
+        ended.map_err(|fault| Failure::Outside(fault.to_string()))
     })
 }
 

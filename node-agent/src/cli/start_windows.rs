@@ -14,7 +14,7 @@ pub(super) const ASK: &str = "sc.exe query muster-agent";
 
 /// Runs the service: until the service control manager stops it, or in a console until Ctrl-C.
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
-    if windows::dispatch(&settings).map_err(Failure::Outside)? == Started::ByTheManager {
+    if windows::dispatch(&settings).map_err(|fault| Failure::Outside(fault.to_string()))? == Started::ByTheManager {
         return Ok(());
     }
     let runtime = runtime().map_err(|error| Failure::Outside(error.to_string()))?;
@@ -26,7 +26,7 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     };
     let outcome = runtime.block_on(service::run(settings, || Ok(()), stop));
     runtime.shutdown_background();
-    outcome.map_err(Failure::Outside)
+    outcome.map_err(|fault| Failure::Outside(fault.to_string()))
 }
 
 /// Installs or removes the service.

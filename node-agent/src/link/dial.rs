@@ -19,7 +19,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 use tower::service_fn;
 
-use super::Fault;
+use super::{Fault, WayFault};
 
 /// Timeout of name resolution, connection and TLS handshake together.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -39,9 +39,13 @@ pub(super) async fn dial(
     from: Option<IpAddr>,
     identity: Identity,
 ) -> Result<Channel, Fault> {
-    let fault = |error: &dyn std::fmt::Display| Fault::Way(address.to_owned(), error.to_string());
-    let config = config(believed, identity).map_err(|error| fault(&error))?;
-    let name = ServerName::try_from(GATEWAY_NAME).map_err(|error| fault(&error))?;
+    let connected = connect(address, believed, from, identity).await;
+    connected.map_err(|cause| Fault::Way { address: address.to_owned(), cause })
+}
+
+async fn connect(address: &str, believed: &str, from: Option<IpAddr>, identity: Identity) -> Result<Channel, WayFault> {
+    let config = config(believed, identity)?;
+    let name = ServerName::try_from(GATEWAY_NAME)?;
     let connect = async {
         let stream = match from {
             None => TcpStream::connect(address).await?,
@@ -50,11 +54,7 @@ pub(super) async fn dial(
         stream.set_nodelay(true)?;
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     };
-    let stream = match timeout(WITHIN, connect).await {
-        Ok(connected) => connected.map_err(|error| fault(&error))?,
-        Err(_) => return Err(fault(&"no answer in time")),
-    };
-    let mut stream = Some(stream);
+    let mut stream = Some(timeout(WITHIN, connect).await.map_err(|_| WayFault::Silent)??);
     // A channel that reconnects would use another connection than the one that was enrolled on.
     let once = service_fn(move |_| {
         let stream = stream.take().ok_or_else(|| io::Error::other("the connection has ended"));
@@ -64,7 +64,7 @@ pub(super) async fn dial(
         .http2_keep_alive_interval(ALIVE)
         .keep_alive_timeout(ALIVE)
         .keep_alive_while_idle(true);
-    endpoint.connect_with_connector(once).await.map_err(|error| fault(&error))
+    Ok(endpoint.connect_with_connector(once).await?)
 }
 
 /// Returns the response to a call. The keep-alive pings notice a lost controller, but not one that never answers.
@@ -74,7 +74,7 @@ pub(super) async fn answered<T>(
 ) -> Result<T, Fault> {
     match timeout(within, call).await {
         Ok(answer) => Ok(answer?.into_inner()),
-        Err(_) => Err(Fault::Here(format!("the controller has not answered after {} s", within.as_secs()))),
+        Err(_) => Err(Fault::Silent(within)),
     }
 }
 
@@ -87,17 +87,15 @@ async fn connect_from(from: IpAddr, address: &str) -> io::Result<TcpStream> {
     socket.connect(to).await
 }
 
-fn config(authority: &str, (chain, key): Identity) -> Result<ClientConfig, String> {
+fn config(authority: &str, (chain, key): Identity) -> Result<ClientConfig, WayFault> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
-        let certificate = certificate.map_err(|error| format!("its certificate authority: {error}"))?;
-        roots.add(certificate).map_err(|error| format!("its certificate authority: {error}"))?;
+        roots.add(certificate.map_err(WayFault::Authority)?).map_err(WayFault::Unusable)?;
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key))
-        .map_err(|error| error.to_string())?;
+        .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key))?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     // Each connection must prove possession of the key.
     config.resumption = rustls::client::Resumption::disabled();

@@ -24,10 +24,12 @@ pub(super) struct Credential {
 
 impl Credential {
     fn read(credential: Option<wire::Credential>) -> Result<Self, Fault> {
-        let missing = || Fault::Here("the controller has given no certificate".to_owned());
-        let wire::Credential { certificate_chain: chain, renew_at, expires_at } = credential.ok_or_else(missing)?;
+        let wire::Credential { certificate_chain: chain, renew_at, expires_at } =
+            credential.ok_or(Fault::NoCertificate)?;
         let moment = |at: Option<prost_types::Timestamp>| at.and_then(|at| Timestamp::new(at.seconds, at.nanos).ok());
-        let (Some(renew_at), Some(expires_at)) = (moment(renew_at), moment(expires_at)) else { return Err(missing()) };
+        let (Some(renew_at), Some(expires_at)) = (moment(renew_at), moment(expires_at)) else {
+            return Err(Fault::NoCertificate);
+        };
         Ok(Self { chain, renew_at, expires_at })
     }
 
@@ -65,10 +67,8 @@ impl<N: Node> Evidence<'_, N> {
     pub(super) async fn enrol(&self, channel: &Channel, tries: usize) -> Result<Credential, Fault> {
         let mut client = EnrolmentClient::new(channel.clone());
         let answer = answered(client.challenge(ChallengeRequest {}), CALL).await?;
-        let nonce = Nonce::read(&answer.nonce).ok_or_else(|| Fault::Here("the nonce has another length".to_owned()))?;
-        let proofs = self.node.proofs().await;
-        let Proofs { document, credentials } =
-            proofs.map_err(|why| Fault::Here(format!("instance metadata does not say who the node is: {why}")))?;
+        let nonce = Nonce::read(&answer.nonce).ok_or(Fault::Nonce)?;
+        let Proofs { document, credentials } = self.node.proofs().await?;
         let role_proof = credentials.map(|credentials| {
             let now = Timestamp::now();
             let RoleProof { authorization, date, security_token } =

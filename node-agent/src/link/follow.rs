@@ -21,7 +21,6 @@ use super::wire::{FatalSince, notice, report};
 use super::{Fault, News, Node};
 use crate::publish::bundle::LARGEST_SENT;
 use crate::report::Report;
-use crate::service::log;
 
 /// Capacity of the send queue. A report that is not sent yet is replaced by the next one, not queued.
 const QUEUE: usize = 1;
@@ -42,7 +41,7 @@ impl Beliefs<'_> {
     fn heed(&mut self, authorities: &str) -> bool {
         let is_news = !authorities.is_empty() && self.keys.believe(self.written, authorities);
         if is_news {
-            log("the controller has named the authorities to believe from now on");
+            tracing::info!("the controller has named the authorities to believe from now on");
         }
         is_news
     }
@@ -119,17 +118,17 @@ pub(super) async fn follow(
                 collected = bundle;
             }
             permit = said.reserve(), if collected.is_some() => {
-                let permit = permit.map_err(|_| Fault::Here("the connection has ended".to_owned()))?;
+                let permit = permit.map_err(|_| Fault::Cut)?;
                 if let Some(bundle) = collected.take() {
                     permit.send(send(Message::Bundle(bundle)));
                 }
             }
             changed = reports.changed() => {
-                changed.map_err(|_| Fault::Here("the agent is ending".to_owned()))?;
+                changed.map_err(|_| Fault::Ending)?;
                 due.want(Instant::now());
             }
             permit = ready(&said, if is_urgent { Some(Instant::now()) } else { due.at() }) => {
-                let permit = permit.map_err(|_| Fault::Here("the connection has ended".to_owned()))?;
+                let permit = permit.map_err(|_| Fault::Cut)?;
                 if std::mem::take(&mut has_news_of_itself) {
                     permit.send(send(beliefs.hello(&boot_id)));
                     continue;

@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use super::Fault;
 use super::dial::Identity;
 use crate::publish::status;
-use crate::service::log;
 
 /// Name of the file.
 const FILE: &str = "link.json";
@@ -96,7 +95,7 @@ impl Keys {
         }
         self.kept.before.clear();
         if let Err(error) = self.write() {
-            log(&format!("the keys of earlier boots cannot be removed: {error}"));
+            tracing::warn!("the keys of earlier boots cannot be removed: {error}");
         }
     }
 
@@ -113,12 +112,12 @@ impl Keys {
             return false;
         }
         if authorities.len() > AUTHORITIES || Pins::of_pem(authorities).is_none() {
-            log("what the controller says of its authorities cannot be read, and is passed over");
+            tracing::warn!("what the controller says of its authorities cannot be read, and is passed over");
             return false;
         }
         self.kept.told = Some(ReceivedAuthorities { instead_of: digest(written), authorities: authorities.to_owned() });
         if let Err(error) = self.write() {
-            log(&format!("whom to believe is known until the agent ends, and cannot be written down: {error}"));
+            tracing::warn!("whom to believe is known until the agent ends, and cannot be written down: {error}");
         }
         true
     }
@@ -134,17 +133,14 @@ impl Keys {
 
     /// Returns a self-signed certificate, which only proves possession of the key.
     pub(super) fn stranger(&self) -> Result<Identity, Fault> {
-        let made = CertificateParams::default().self_signed(&self.key);
-        let certificate = made.map_err(|error| Fault::Here(format!("no certificate can be made: {error}")))?;
+        let certificate = CertificateParams::default().self_signed(&self.key)?;
         Ok((vec![certificate.der().clone()], self.private()))
     }
 
     /// Returns the certificate chain issued by the controller.
     pub(super) fn known(&self, chain: &str) -> Result<Identity, Fault> {
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain.as_bytes()).collect();
-        let chain =
-            read.map_err(|error| Fault::Here(format!("the controller's certificate cannot be read: {error}")))?;
-        Ok((chain, self.private()))
+        Ok((read.map_err(Fault::Certificate)?, self.private()))
     }
 
     fn private(&self) -> rustls::pki_types::PrivateKeyDer<'static> {

@@ -16,6 +16,7 @@
 
 mod dial;
 mod enrol;
+mod fault;
 mod follow;
 mod keys;
 #[cfg(test)]
@@ -33,20 +34,19 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use muster_bootstrap::agent_config::Controller;
 use muster_bootstrap::userdata::UserData;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use tonic::{Code, Status};
 
 use self::enrol::Credential;
+pub use self::fault::{Fault, WayFault};
 pub use self::keys::Keys;
 use crate::boot_state::pace::Pace;
 use crate::preflight::agent_config;
 use crate::preflight::identity::Metadata;
+use crate::probes::fault::MetadataFault;
 use crate::probes::metadata::Proofs;
 use crate::probes::{machine, metadata};
 use crate::publish::bundle;
 use crate::report::Report;
-use crate::service::log;
 
 /// Minimum and maximum pause between attempts, with jitter. After a restart of its controller, a fleet of 10,000 nodes
 /// reconnects within a minute, at a few hundred handshakes per second.
@@ -59,7 +59,7 @@ const GOOD: Duration = Duration::from_secs(60);
 /// The node as the link uses it: source of evidence and logs, and receiver of events.
 pub trait Node: Send + Sync + 'static {
     /// Returns the evidence of the instance's identity.
-    fn proofs(&self) -> impl Future<Output = Result<Proofs, String>> + Send;
+    fn proofs(&self) -> impl Future<Output = Result<Proofs, MetadataFault>> + Send;
 
     /// Returns the local address to connect from, if one machine simulates many nodes. By default the route decides.
     fn address(&self) -> Option<IpAddr> {
@@ -107,7 +107,7 @@ struct Own {
 }
 
 impl Node for Own {
-    async fn proofs(&self) -> Result<Proofs, String> {
+    async fn proofs(&self) -> Result<Proofs, MetadataFault> {
         metadata::proofs(&self.metadata_endpoint).await
     }
 
@@ -117,65 +117,28 @@ impl Node for Own {
 
     fn on_news(&self, news: &News<'_>) {
         match news {
-            News::Enrolled | News::Failed(_) => log(&news.to_string()),
+            News::Enrolled => tracing::info!("{news}"),
+            News::Failed(_) => tracing::warn!("{news}"),
             // One of these per connection or report would flood the log.
             News::Followed | News::Kept(_) => {}
         }
     }
 }
 
-/// Reason why an attempt ended.
-#[derive(Debug, thiserror::Error)]
-pub enum Fault {
-    /// The controller cannot be reached: address and error.
-    #[error("the controller at {0} cannot be reached: {1}")]
-    Way(String, String),
-    /// A local prerequisite is missing, or the connection ended.
-    #[error("{0}")]
-    Here(String),
-    /// The controller returned an error status.
-    #[error("the controller answers {}: {}", .0.code(), .0.message())]
-    Said(#[from] Box<Status>),
-}
-
-impl From<Status> for Fault {
-    fn from(status: Status) -> Self {
-        Self::Said(Box::new(status))
-    }
-}
-
-impl Fault {
-    fn code(&self) -> Option<Code> {
-        match self {
-            Self::Said(status) => Some(status.code()),
-            Self::Way(..) | Self::Here(_) => None,
-        }
-    }
-}
-
-/// Starts the link, if the node's user data has a controller.
-pub(crate) fn spawn(
-    parts: &mut JoinSet<Result<(), String>>,
-    state_folder: PathBuf,
-    metadata_endpoint: String,
-    reports: watch::Receiver<Report>,
-) {
-    parts.spawn(speak(state_folder, metadata_endpoint, reports));
-}
-
-async fn speak(state_folder: PathBuf, endpoint: String, reports: watch::Receiver<Report>) -> Result<(), String> {
+/// Keeps the link up for as long as the agent runs, if the node's user data has a controller.
+pub(crate) async fn speak(state_folder: PathBuf, endpoint: String, reports: watch::Receiver<Report>) -> Infallible {
     let Some((controller, region)) = asked_for(&endpoint).await else {
         return std::future::pending().await;
     };
     let keys = match Keys::of_boot(&state_folder, &machine::boot_id()) {
         Ok(keys) => keys,
         Err(error) => {
-            log(&format!("nothing is reported to the controller: no key can be made: {error}"));
+            tracing::warn!("nothing is reported to the controller: no key can be made: {error}");
             return std::future::pending().await;
         }
     };
     let known = Known { controller, region };
-    match Link::new(Own { metadata_endpoint: endpoint }, known, keys, reports).keep_up().await {}
+    Link::new(Own { metadata_endpoint: endpoint }, known, keys, reports).keep_up().await
 }
 
 /// Returns the controller and the region of this instance. Retries until instance metadata answers; user data does not
@@ -239,7 +202,7 @@ impl<N: Node> Link<N> {
                         self.node.on_news(&news);
                         said = line;
                     }
-                    (fault.code() == Some(Code::PermissionDenied)).then_some(REFUSED)
+                    fault.is_refusal().then_some(REFUSED)
                 }
             };
             tries += 1;
@@ -272,7 +235,7 @@ impl<N: Node> Link<N> {
         let ended = follow::follow(&channel, known, beliefs, reports, node).await;
         // The certificate may no longer be valid: enrol again with the same key.
         if let Err(fault) = &ended
-            && fault.code() == Some(Code::Unauthenticated)
+            && fault.is_unknown()
         {
             *credential = None;
         }

@@ -69,8 +69,8 @@ async fn bootstrap(facts: &Facts, replaced: &mut BTreeSet<&'static str>) -> Resu
         containerd_template: containerd,
         has_credential_provider: Path::new(render::CREDENTIAL_PROVIDER).exists(),
     };
-    let files =
-        render::files(&effective, instance, &machine).map_err(|why| fault("the user data is not enough", &why))?;
+    let files = render::files(&effective, instance, &machine)
+        .map_err(|why| fault("the user data is not enough", &why.to_string()))?;
     for file in files {
         let path = file.path;
         // Disk writes block, so they run outside the async runtime.

@@ -43,19 +43,33 @@ pub(super) struct File {
     pub(super) mode: u32,
 }
 
+/// Reason why the files cannot be written from the user data.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RenderFault {
+    /// A required setting is missing: its name.
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    /// The certificate authority is not base64.
+    #[error("the certificate authority is not base64")]
+    Authority,
+    /// The service CIDR is not a network.
+    #[error("`{0}` is not a network")]
+    Network(String),
+}
+
 /// Returns the files in the order to write them. The environment file is last: the kubelet's unit fails without it.
 ///
 /// # Errors
 /// A required setting is missing in the user data, or invalid.
-pub(super) fn files(effective: &Effective, instance: &Instance, machine: &Machine) -> Result<Vec<File>, String> {
-    let needed = |value: &Option<String>, what: &str| value.clone().ok_or_else(|| format!("{what} is missing"));
+pub(super) fn files(effective: &Effective, instance: &Instance, machine: &Machine) -> Result<Vec<File>, RenderFault> {
+    let needed = |value: &Option<String>, what| value.clone().ok_or(RenderFault::Missing(what));
     let cluster = needed(&effective.cluster_name, "the cluster's name")?;
     let endpoint = needed(&effective.endpoint, "the API server's endpoint")?;
     let authority = needed(&effective.certificate_authority, "the certificate authority")?;
     let cidr = needed(&effective.service_cidr, "the service CIDR")?;
     let authority = base64(authority.trim().as_bytes()).and_then(|it| String::from_utf8(it).ok());
-    let authority = authority.ok_or("the certificate authority is not base64")?;
-    let dns = dns(&cidr).ok_or_else(|| format!("`{cidr}` is not a network"))?;
+    let authority = authority.ok_or(RenderFault::Authority)?;
+    let dns = dns(&cidr).ok_or_else(|| RenderFault::Network(cidr.clone()))?;
     let pods = machine.pods_of_type.unwrap_or(110);
     let own = own_settings(effective);
     let mut files = Vec::new();

@@ -1,9 +1,31 @@
 //! The kubelet's command line as systemd will pass it, from the unit, its drop-ins and its environment files.
 
 use muster_bootstrap::words::powershell::split_command_line;
-use muster_bootstrap::words::unit::{Specifiers, command_line, directives, environment};
+use muster_bootstrap::words::unit::{self, Specifiers, command_line, directives, environment};
 
 use super::proxy::Environment;
+
+/// Reason why the kubelet's arguments are not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandFault {
+    /// The unit has no command line.
+    #[error(transparent)]
+    Unit(#[from] unit::CommandFault),
+    /// The Windows service runs another program.
+    #[error("the service `kubelet` does not run a kubelet.exe")]
+    NoKubelet,
+}
+
+impl CommandFault {
+    /// Returns the path of the file that has to be written first, if that is the reason.
+    #[must_use]
+    pub fn missing_file(&self) -> Option<&str> {
+        match self {
+            Self::Unit(unit::CommandFault::Missing(path)) => Some(path),
+            Self::Unit(_) | Self::NoKubelet => None,
+        }
+    }
+}
 
 /// Returns the kubelet's arguments, without the program.
 ///
@@ -11,13 +33,13 @@ use super::proxy::Environment;
 /// if it exists.
 ///
 /// # Errors
-/// An environment file is missing (the message has its path), or systemd would reject the unit.
+/// An environment file is missing, or systemd would reject the unit.
 pub fn kubelet(
     unit: &str,
     read: &dyn Fn(&str) -> Option<String>,
     specifiers: Specifiers<'_>,
-) -> Result<Vec<String>, String> {
-    let words = command_line(unit, read, specifiers).map_err(|fault| fault.to_string())?;
+) -> Result<Vec<String>, CommandFault> {
+    let words = command_line(unit, read, specifiers)?;
     Ok(words.into_iter().skip(1).collect())
 }
 
@@ -71,14 +93,14 @@ fn shown(line: &str) -> Option<(String, String)> {
 ///
 /// # Errors
 /// The command line does not contain a kubelet.
-pub fn kubelet_of_service(command_line: &str) -> Result<Vec<String>, String> {
+pub fn kubelet_of_service(command_line: &str) -> Result<Vec<String>, CommandFault> {
     let words = split_command_line(command_line);
     let is_kubelet = |word: &str| {
         let name = word.rsplit(['\\', '/']).next().unwrap_or_default();
         name.eq_ignore_ascii_case("kubelet.exe")
     };
     let at = words.iter().position(|word| is_kubelet(&word.text));
-    let at = at.ok_or_else(|| "the service `kubelet` does not run a kubelet.exe".to_owned())?;
+    let at = at.ok_or(CommandFault::NoKubelet)?;
     Ok(words.into_iter().skip(at + 1).map(|word| word.text).collect())
 }
 
@@ -130,7 +152,9 @@ mod tests {
         };
         let arguments = kubelet(unit, &read, &unresolved).unwrap();
         assert_eq!(arguments, ["--v=2", "--node-labels=a=b,c=d", "--register-with-taints=k:NoExecute"]);
-        assert_eq!(kubelet(unit, &|_| None, &unresolved).unwrap_err(), "`/etc/eks/kubelet/environment` is not there");
+        let fault = kubelet(unit, &|_| None, &unresolved).unwrap_err();
+        assert_eq!(fault.to_string(), "`/etc/eks/kubelet/environment` is not there");
+        assert_eq!(fault.missing_file(), Some("/etc/eks/kubelet/environment"));
     }
 
     #[test]
@@ -140,6 +164,6 @@ mod tests {
             [Service]\nEnvironment='KUBELET_EXTRA_ARGS=--node-labels=\"a=b\"'\n";
         let arguments = kubelet(unit, &|_| None, &unresolved).unwrap();
         assert_eq!(arguments, ["--config", "/etc/k.json", "--v=2", "--node-ip=10.0.0.1", "--node-labels=a=b"]);
-        assert!(kubelet("[Service]\n", &|_| None, &unresolved).is_err());
+        assert_eq!(kubelet("[Service]\n", &|_| None, &unresolved).unwrap_err().missing_file(), None);
     }
 }

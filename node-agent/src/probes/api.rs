@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::fault::Unanswered;
 use super::http::{Answer, Connection, Server, dial, tls};
 use super::kubeconfig::{Kubeconfig, Token, User};
 use super::{STEP, sts};
@@ -48,11 +49,11 @@ pub async fn way(config: &Kubeconfig) -> Way {
     let to = config.server.clone();
     let security = match tls(&config.authority, None) {
         Ok(security) => security,
-        Err(why) => return Way::Tls { to, fault: TlsFault::Authority(why) },
+        Err(why) => return Way::Tls { to, fault: TlsFault::Authority(why.to_string()) },
     };
     let server = match Server::of_url(&config.server, Some(security)) {
         Ok(server) => server.by(config.route()),
-        Err(error) => return Way::Odd { to, error },
+        Err(error) => return Way::Odd { to, error: error.to_string() },
     };
     let mut connection = match dial(&server, STEP).await {
         Ok(connection) => connection,
@@ -64,7 +65,7 @@ pub async fn way(config: &Kubeconfig) -> Way {
         Err(error) => Err(error),
     };
     match answer {
-        Err(error) => Way::Odd { to, error },
+        Err(error) => Way::Odd { to, error: error.to_string() },
         Ok(answer) if answer.status.is_server_error() => Way::Odd { to, error: answer.status.to_string() },
         Ok(answer) => Way::Open { to, clock: clock(&answer), version: version(&answer.body) },
     }
@@ -82,7 +83,7 @@ pub async fn standing(config: &Kubeconfig, name: Option<&str>, cached: &mut Opti
     let answer = server.ask(Method::POST, "/apis/authentication.k8s.io/v1/selfsubjectreviews", Some(&review)).await;
     let answer = match answer {
         Ok(answer) => answer,
-        Err(error) => return Some(CredentialCheck::Refused(error)),
+        Err(error) => return Some(CredentialCheck::Refused(error.to_string())),
     };
     match answer.status {
         StatusCode::UNAUTHORIZED => {
@@ -135,10 +136,12 @@ impl ApiServer {
             User::Certificate(certificate, key) => Some((certificate.as_slice(), key.as_slice())),
             _ => None,
         };
-        let broken =
-            |why: String| Unreachable::CredentialCheck(CredentialCheck::Kubeconfig("kubeconfig".to_owned(), why));
-        let security = tls(&config.authority, own).map_err(broken)?;
-        let server = Server::of_url(&config.server, Some(security)).map_err(broken)?.by(config.route());
+        let broken = |why: &dyn std::error::Error| {
+            Unreachable::CredentialCheck(CredentialCheck::Kubeconfig("kubeconfig".to_owned(), why.to_string()))
+        };
+        let security = tls(&config.authority, own).map_err(|fault| broken(&fault))?;
+        let server = Server::of_url(&config.server, Some(security)).map_err(|fault| broken(&fault))?;
+        let server = server.by(config.route());
         let token = match &config.user {
             User::Token(token) => Some(token.clone()),
             User::Exec(exec) => {
@@ -156,7 +159,7 @@ impl ApiServer {
         Ok(Self { connection, token })
     }
 
-    async fn ask(&mut self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, String> {
+    async fn ask(&mut self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, Unanswered> {
         let request = request(method, path, body, self.token.as_deref())?;
         self.connection.ask(request, STEP).await
     }
@@ -165,7 +168,7 @@ impl ApiServer {
     pub async fn node(&mut self, name: &str) -> OwnNode {
         let answer = match self.ask(Method::GET, &format!("/api/v1/nodes/{name}"), None).await {
             Ok(answer) => answer,
-            Err(error) => return OwnNode::Unknown(error),
+            Err(error) => return OwnNode::Unknown(error.to_string()),
         };
         match (answer.status, NodeObject::of_json(&answer.body)) {
             (StatusCode::OK, Some(node)) => OwnNode::Present(Box::new(node)),
@@ -178,12 +181,12 @@ impl ApiServer {
     ///
     /// # Errors
     /// The API server refuses or does not answer.
-    pub async fn watch_node(mut self, name: &str) -> Result<NodeWatch, String> {
+    pub async fn watch_node(mut self, name: &str) -> Result<NodeWatch, Unanswered> {
         let path = format!("/api/v1/nodes?watch=true&allowWatchBookmarks=false&fieldSelector=metadata.name%3D{name}");
         let request = request(Method::GET, &path, None, self.token.as_deref())?;
         let response: Response<Incoming> = self.connection.open(request, Duration::from_secs(10)).await?;
         if response.status() != StatusCode::OK {
-            return Err(response.status().to_string());
+            return Err(Unanswered::Refused(response.status()));
         }
         Ok(NodeWatch { body: response.into_body(), rest: Vec::new(), looked: 0, _connection: self.connection })
     }
@@ -252,7 +255,7 @@ fn request(
     path: &str,
     body: Option<&Value>,
     token: Option<&str>,
-) -> Result<Request<Full<Bytes>>, String> {
+) -> Result<Request<Full<Bytes>>, Unanswered> {
     let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
     request = request.header(header::USER_AGENT, concat!("muster-agent/", env!("CARGO_PKG_VERSION")));
     if let Some(token) = token {
@@ -263,7 +266,7 @@ fn request(
     }
     let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
     // The token may contain bytes that are invalid in a header. It must not appear in the error.
-    request.body(Full::new(body)).map_err(|_| "the request cannot be made: is the token one line of text?".to_owned())
+    request.body(Full::new(body)).map_err(|_| Unanswered::Malformed)
 }
 
 fn clock(answer: &Answer) -> Option<(Timestamp, Timestamp)> {

@@ -39,8 +39,8 @@ pub fn read(unit: Option<&str>, manager: Option<&str>) -> Documents {
     };
     let arguments = match arguments {
         Ok(arguments) => arguments,
-        Err(why) => {
-            documents.missing.extend(why.split('`').nth(1).filter(|it| it.starts_with('/')).map(ToOwned::to_owned));
+        Err(fault) => {
+            documents.missing.extend(fault.missing_file().filter(|it| it.starts_with('/')).map(ToOwned::to_owned));
             return documents;
         }
     };

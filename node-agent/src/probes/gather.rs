@@ -14,7 +14,7 @@ use tokio::time::sleep;
 #[cfg(target_os = "linux")]
 use super::cri;
 use super::documents::{self, Documents};
-use super::kubeconfig::{Kubeconfig, Token};
+use super::kubeconfig::{Kubeconfig, KubeconfigFault, Token};
 use super::{api, kubelet, machine, metadata, supervisor};
 use crate::preflight::Facts;
 use crate::preflight::credentials::CredentialCheck;
@@ -84,7 +84,7 @@ impl Gatherer {
         devices.instance_type = metadata.instance().map(|it| it.instance_type.clone());
         let (way, standing) = match config {
             Some(Ok(config)) => self.reach(config, name.as_deref()).await,
-            Some(Err((path, why))) => (None, Some(CredentialCheck::Kubeconfig(path, why))),
+            Some(Err((path, why))) => (None, Some(CredentialCheck::Kubeconfig(path, why.to_string()))),
             None => (None, None),
         };
         let kubelet = units.iter().flatten().find(|unit| unit.name == "kubelet");
@@ -184,7 +184,7 @@ fn kubeconfig(
     documents: &Documents,
     metadata: &Metadata,
     flags: &FlagSet,
-) -> Option<Result<Kubeconfig, (String, String)>> {
+) -> Option<Result<Kubeconfig, (String, KubeconfigFault)>> {
     if let Some((path, text)) = &documents.kubeconfig {
         return Some(Kubeconfig::of_file(path, text).map_err(|why| (path.clone(), why)));
     }

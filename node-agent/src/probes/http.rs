@@ -20,6 +20,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use super::fault::{CertificateFault, ProxyFault, Unanswered, UrlFault};
 use crate::preflight::proxy::{Proxy, Route};
 use crate::preflight::way::{TlsFault, Way};
 
@@ -67,9 +68,9 @@ impl Server {
     ///
     /// # Errors
     /// The text is not such a URL.
-    pub fn of_url(url: &str, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
-        let uri: hyper::Uri = url.parse().map_err(|_| format!("`{url}` is no URL"))?;
-        let host = uri.host().ok_or_else(|| format!("`{url}` names no host"))?;
+    pub fn of_url(url: &str, tls: Option<Arc<ClientConfig>>) -> Result<Self, UrlFault> {
+        let uri: hyper::Uri = url.parse().map_err(|_| UrlFault::Malformed(url.to_owned()))?;
+        let host = uri.host().ok_or_else(|| UrlFault::NoHost(url.to_owned()))?;
         let is_secure = uri.scheme_str() == Some("https");
         let tls = tls.filter(|_| is_secure);
         let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
@@ -100,37 +101,35 @@ fn place(host: &str, port: u16) -> String {
 ///
 /// # Errors
 /// A certificate or key cannot be read.
-pub fn tls(authority: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Arc<ClientConfig>, String> {
+pub fn tls(authority: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Arc<ClientConfig>, CertificateFault> {
     let roots = roots(authority, bundle_of_machine)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
+        .with_safe_default_protocol_versions()?
         .with_root_certificates(roots);
     let config = match own {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
-            let chain = chain.map_err(|error| format!("client certificate: {error}"))?;
-            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("client key: {error}"))?;
-            builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
+            let chain = chain.map_err(CertificateFault::Client)?;
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(CertificateFault::Key)?;
+            builder.with_client_auth_cert(chain, key)?
         }
     };
     Ok(Arc::new(config))
 }
 
 /// Returns the certificates of these authorities or, without any, those of the system's CA bundle.
-fn roots(authority: &[u8], bundle: impl FnOnce() -> Option<Vec<u8>>) -> Result<RootCertStore, String> {
+fn roots(authority: &[u8], bundle: impl FnOnce() -> Option<Vec<u8>>) -> Result<RootCertStore, CertificateFault> {
     let mut roots = RootCertStore::empty();
     if authority.is_empty() {
-        let bundle = bundle().ok_or("there is none, and the system has no CA bundle")?;
+        let bundle = bundle().ok_or(CertificateFault::NoBundle)?;
         roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&bundle).flatten());
     }
     for certificate in CertificateDer::pem_slice_iter(authority) {
-        let certificate = certificate.map_err(|error| format!("{error}"))?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
+        roots.add(certificate.map_err(CertificateFault::Authority)?)?;
     }
-    if roots.is_empty() { Err("there is no certificate in it".to_owned()) } else { Ok(roots) }
+    if roots.is_empty() { Err(CertificateFault::Empty) } else { Ok(roots) }
 }
 
 fn bundle_of_machine() -> Option<Vec<u8>> {
@@ -224,32 +223,32 @@ async fn by_proxy(server: &Server, proxy: &Proxy, step: Duration) -> Result<TcpS
     let mut stream = connect(&proxy.host, proxy.port, step).await.map_err(|way| fault(way.to_string()))?;
     match timeout(step, ask_to_connect(&mut stream, &server.name(), proxy)).await {
         Ok(Ok(())) => Ok(stream),
-        Ok(Err(error)) => Err(fault(error)),
+        Ok(Err(error)) => Err(fault(error.to_string())),
         Err(_) => Err(fault(format!("no answer to CONNECT for {} ms", step.as_millis()))),
     }
 }
 
 /// Sends a CONNECT request. Afterwards the stream carries the connection to the server.
-async fn ask_to_connect(stream: &mut TcpStream, to: &str, proxy: &Proxy) -> Result<(), String> {
+async fn ask_to_connect(stream: &mut TcpStream, to: &str, proxy: &Proxy) -> Result<(), ProxyFault> {
     /// Maximum size of a proxy's response head.
     const LONGEST: usize = 16 << 10;
     let authorization = proxy.authorization.as_ref();
     let authorization = authorization.map(|it| format!("Proxy-Authorization: {it}\r\n")).unwrap_or_default();
     let question = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n{authorization}\r\n");
-    stream.write_all(question.as_bytes()).await.map_err(|error| error.to_string())?;
+    stream.write_all(question.as_bytes()).await?;
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         if answer.len() == LONGEST {
-            return Err("its answer is too long".to_owned());
+            return Err(ProxyFault::TooLong);
         }
         // Read no further than the head: the following bytes are the server's.
-        answer.push(stream.read_u8().await.map_err(|error| error.to_string())?);
+        answer.push(stream.read_u8().await?);
     }
     let answer = String::from_utf8_lossy(&answer);
     let status = answer.lines().next().unwrap_or_default();
     match status.split(' ').nth(1) {
         Some(code) if code.len() == 3 && code.starts_with('2') => Ok(()),
-        _ => Err(status.to_owned()),
+        _ => Err(ProxyFault::Refused(status.to_owned())),
     }
 }
 
@@ -302,14 +301,14 @@ impl Connection {
         &mut self,
         mut request: Request<Full<Bytes>>,
         within: Duration,
-    ) -> Result<Response<Incoming>, String> {
+    ) -> Result<Response<Incoming>, Unanswered> {
         if let Ok(host) = self.host.parse() {
             request.headers_mut().insert(hyper::header::HOST, host);
         }
         match timeout(within, self.sender.send_request(request)).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no answer for {} ms", within.as_millis())),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(Unanswered::Silent(within)),
         }
     }
 
@@ -317,24 +316,24 @@ impl Connection {
     ///
     /// # Errors
     /// The connection broke or timed out, or the response is too large.
-    pub async fn ask(&mut self, request: Request<Full<Bytes>>, within: Duration) -> Result<Answer, String> {
+    pub async fn ask(&mut self, request: Request<Full<Bytes>>, within: Duration) -> Result<Answer, Unanswered> {
         let response = self.open(request, within).await?;
         let (head, body) = response.into_parts();
         match timeout(within, whole(body)).await {
             Ok(Ok(body)) => Ok(Answer { status: head.status, headers: head.headers, body }),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(format!("no whole answer for {} ms", within.as_millis())),
+            Err(_) => Err(Unanswered::Cut(within)),
         }
     }
 }
 
 /// Reads a body into memory, at most [`LARGEST`] bytes.
-async fn whole(body: Incoming) -> Result<Vec<u8>, String> {
+async fn whole(body: Incoming) -> Result<Vec<u8>, Unanswered> {
     let expected = usize::try_from(body.size_hint().lower()).unwrap_or(LARGEST).min(LARGEST);
     let mut bytes = Vec::with_capacity(expected);
     let mut body = Limited::new(body, LARGEST);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| error.to_string())?;
+        let frame = frame.map_err(Unanswered::Body)?;
         bytes.extend_from_slice(&frame.into_data().unwrap_or_default());
     }
     Ok(bytes)
@@ -357,9 +356,9 @@ mod tests {
         let count = |authority: &str, bundle: Option<&str>| {
             roots(authority.as_bytes(), || bundle.map(|it| it.as_bytes().to_vec())).map(|roots| roots.len())
         };
-        assert_eq!(count("", Some(&bundle)), Ok(2));
-        assert_eq!(count(&own, Some(&bundle)), Ok(1));
-        assert_eq!(count("", None).unwrap_err(), "there is none, and the system has no CA bundle");
-        assert_eq!(count("nothing", Some(&bundle)).unwrap_err(), "there is no certificate in it");
+        assert_eq!(count("", Some(&bundle)).unwrap(), 2);
+        assert_eq!(count(&own, Some(&bundle)).unwrap(), 1);
+        assert_eq!(count("", None).unwrap_err().to_string(), "there is none, and the system has no CA bundle");
+        assert_eq!(count("nothing", Some(&bundle)).unwrap_err().to_string(), "there is no certificate in it");
     }
 }

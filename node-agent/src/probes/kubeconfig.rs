@@ -13,6 +13,26 @@ use super::PROGRAM;
 use crate::preflight::credentials::CredentialCheck;
 use crate::preflight::proxy::{self, Environment, Route};
 
+/// Reason why a kubeconfig is not usable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KubeconfigFault {
+    /// The text is not a kubeconfig. The parser's message may quote a token, so it is dropped.
+    #[error("not a kubeconfig")]
+    Malformed,
+    /// The current context is not named, or is not there.
+    #[error("it has no current context")]
+    NoContext,
+    /// The cluster of the context is not there.
+    #[error("the cluster of its context is not there")]
+    NoCluster,
+    /// A file that it names does not exist.
+    #[error("`{0}` is not there")]
+    Missing(String),
+    /// Data in it is not base64.
+    #[error("a `…-data` field is not base64")]
+    NotBase64,
+}
+
 /// The parts of a kubeconfig that kubelets use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kubeconfig {
@@ -128,16 +148,16 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// The kubeconfig is not usable: the reason.
-    pub fn read(text: &str, read: &dyn Fn(&str) -> Option<Vec<u8>>) -> Result<Self, String> {
-        // The parser's message may quote a token, so it is dropped.
-        let document: Document = serde_saphyr::from_str(text).map_err(|_| "not a kubeconfig".to_owned())?;
-        let context = find(&document.contexts, &document.current_context).ok_or("it has no current context")?;
-        let cluster = find(&document.clusters, &context.cluster).ok_or("the cluster of its context is not there")?;
+    pub fn read(text: &str, read: &dyn Fn(&str) -> Option<Vec<u8>>) -> Result<Self, KubeconfigFault> {
+        let document: Document = serde_saphyr::from_str(text).map_err(|_| KubeconfigFault::Malformed)?;
+        let context = find(&document.contexts, &document.current_context).ok_or(KubeconfigFault::NoContext)?;
+        let cluster = find(&document.clusters, &context.cluster).ok_or(KubeconfigFault::NoCluster)?;
+        let read = |path: &str| read(path).ok_or_else(|| KubeconfigFault::Missing(path.to_owned()));
         let user = find(&document.users, &context.user).cloned().unwrap_or_default();
         let either = |path: &str, data: &str| match (path, data) {
             ("", "") => Ok(Vec::new()),
-            (path, "") => read(path).ok_or_else(|| format!("`{path}` is not there")),
-            (_, data) => base64(data.trim().as_bytes()).ok_or_else(|| "a `…-data` field is not base64".to_owned()),
+            (path, "") => read(path),
+            (_, data) => base64(data.trim().as_bytes()).ok_or(KubeconfigFault::NotBase64),
         };
         let authority = either(&cluster.certificate_authority, &cluster.certificate_authority_data)?;
         let certificate = either(&user.client_certificate, &user.client_certificate_data)?;
@@ -146,9 +166,7 @@ impl Kubeconfig {
         } else if !user.token.is_empty() {
             User::Token(user.token)
         } else if !user.token_file.is_empty() {
-            let path = &user.token_file;
-            let bytes = read(path).ok_or_else(|| format!("`{path}` is not there"))?;
-            User::Token(String::from_utf8_lossy(&bytes).trim().to_owned())
+            User::Token(String::from_utf8_lossy(&read(&user.token_file)?).trim().to_owned())
         } else if !certificate.is_empty() {
             User::Certificate(certificate, either(&user.client_key, &user.client_key_data)?)
         } else {
@@ -161,7 +179,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// The kubeconfig is not usable: the reason.
-    pub fn of_file(path: &str, text: &str) -> Result<Self, String> {
+    pub fn of_file(path: &str, text: &str) -> Result<Self, KubeconfigFault> {
         let folder = Path::new(path).parent().unwrap_or_else(|| Path::new(""));
         let mut config = Self::read(text, &|path| fs_err::read(folder.join(path)).ok())?;
         // A name without a folder is looked up in `PATH`.
@@ -274,9 +292,12 @@ mod tests {
         let config = Kubeconfig::read(text, &read).unwrap();
         assert_eq!((config.server.as_str(), config.authority.as_slice()), ("https://a.example", b"PEM".as_slice()));
         assert!(matches!(config.user, User::Exec(exec) if exec.args == ["eks", "get-token"]));
-        assert_eq!(Kubeconfig::read(text, &|_| None).unwrap_err(), "`/etc/kubernetes/pki/ca.crt` is not there");
-        assert_eq!(Kubeconfig::read("a: [", &read).unwrap_err(), "not a kubeconfig");
-        assert_eq!(Kubeconfig::read("a: b", &read).unwrap_err(), "it has no current context");
+        assert_eq!(
+            Kubeconfig::read(text, &|_| None).unwrap_err().to_string(),
+            "`/etc/kubernetes/pki/ca.crt` is not there"
+        );
+        assert_eq!(Kubeconfig::read("a: [", &read).unwrap_err().to_string(), "not a kubeconfig");
+        assert_eq!(Kubeconfig::read("a: b", &read).unwrap_err().to_string(), "it has no current context");
     }
 
     #[test]

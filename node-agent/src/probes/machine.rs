@@ -7,6 +7,8 @@ use std::path::Path;
 use fs_err as fs;
 use muster_bootstrap::Family;
 use muster_bootstrap::image::program_version;
+use nix::sys::statvfs::statvfs;
+use sysinfo::System;
 
 use super::kubeconfig::TokenProgram;
 use crate::devices::catalogue::Function;
@@ -18,7 +20,7 @@ pub const KUBELET: &str = "/usr/bin/kubelet";
 /// Token program used until the bootstrap has written a kubeconfig.
 pub const TOKEN_PROGRAM: TokenProgram = TokenProgram::AwsCli;
 
-/// Returns the boot ID, as in `Node.status.nodeInfo.bootID`.
+/// Returns the boot ID, as in `Node.status.nodeInfo.bootID`. The kubelet reads the same file.
 #[must_use]
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
@@ -33,21 +35,21 @@ pub fn kubelet_version() -> Option<String> {
 /// Reads the machine's state. Unreadable parts are left empty.
 #[must_use]
 pub fn read(ports: BTreeSet<u16>) -> Machine {
-    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let setting = |name: &str| {
         let value = fs::read_to_string(format!("/proc/sys/{name}")).ok()?;
         Some((name.to_owned(), value.trim().to_owned()))
     };
     Machine {
-        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        host_name: System::host_name().unwrap_or_default(),
         boot_id: boot_id(),
-        swaps: text("/proc/swaps"),
+        // By hand: the line is the evidence, and the kubelet decides by it.
+        swaps: fs::read_to_string("/proc/swaps").unwrap_or_default(),
         has_unified_cgroups: Path::new("/sys/fs/cgroup/cgroup.controllers").exists(),
         kernel: KERNEL.iter().map(|(name, _)| *name).chain([INOTIFY]).filter_map(setting).collect(),
         disks: DISKS.iter().filter_map(|path| Some(((*path).to_owned(), disk(path)?))).collect(),
         ports,
         containerd_config: fs::read_to_string("/etc/containerd/config.toml").ok(),
-        uptime: text("/proc/uptime").split('.').next().and_then(|it| it.parse().ok()).unwrap_or(0),
+        uptime: System::uptime().unwrap_or(0),
         numa_nodes: names("/sys/devices/system/node").iter().filter(|it| is_numbered(it, "node")).count(),
         control_groups: control_groups(),
         links: links(),
@@ -110,9 +112,8 @@ pub fn why_refused(path: &Path) -> Option<String> {
         return Some(format!("mode {:04o}", mode & 0o7777));
     }
     let is_enforcing = fs::read_to_string("/sys/fs/selinux/enforce").is_ok_and(|text| text.trim() == "1");
-    let mut label = [0; 256];
-    let length = rustix::fs::getxattr(path, "security.selinux", &mut label).ok().filter(|_| is_enforcing)?;
-    let label = String::from_utf8_lossy(label.get(..length)?).trim_end_matches('\0').to_owned();
+    let label = xattr::get_deref(path, "security.selinux").ok().flatten().filter(|_| is_enforcing)?;
+    let label = String::from_utf8_lossy(&label).trim_end_matches('\0').to_owned();
     // SELinux labels of files copied from elsewhere, which systemd may not execute.
     let is_strange = ["user_home_t", "admin_home_t", "tmp_t", "user_tmp_t", "unlabeled_t", "default_t"]
         .iter()
@@ -144,9 +145,9 @@ pub fn specifier(letter: char) -> Option<String> {
         'u' | 'g' => "root",
         'U' | 'G' => "0",
         'h' => "/root",
-        'H' => return Some(rustix::system::uname().nodename().to_string_lossy().into_owned()),
+        'H' => return System::host_name().ok(),
         'l' => return specifier('H').and_then(|name| name.split('.').next().map(ToOwned::to_owned)),
-        'v' => return Some(rustix::system::uname().release().to_string_lossy().into_owned()),
+        'v' => return System::kernel_version().ok(),
         'a' => return Some(std::env::consts::ARCH.replace('_', "-").replace("aarch64", "arm64")),
         'o' => return release("ID"),
         'w' => return release("VERSION_ID"),
@@ -161,9 +162,12 @@ pub fn specifier(letter: char) -> Option<String> {
     Some(text.to_owned())
 }
 
+/// Returns the size of the disk that a path is on. One system call: a list of all disks asks each mount of each pod, and
+/// hangs with a network file system that does not answer; nor does it say what is reserved for root.
 fn disk(path: &str) -> Option<Disk> {
-    let room = rustix::fs::statvfs(path).ok()?;
-    Some(Disk { size: room.f_blocks.saturating_mul(room.f_frsize), free: room.f_bfree.saturating_mul(room.f_frsize) })
+    let room = statvfs(path).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(room.fragment_size());
+    Some(Disk { size: bytes(room.blocks()), free: bytes(room.blocks_free()) })
 }
 
 /// Returns the AMI family, detected by the bootstrap program.

@@ -7,6 +7,7 @@ use muster_link::sts::Credentials;
 use serde_json::Value;
 
 use super::STEP;
+use super::fault::{MetadataFault, Unanswered};
 use super::http::{Answer, Connection, Server, dial};
 use crate::boot_state::Notice;
 use crate::preflight::identity::{Instance, Metadata};
@@ -23,11 +24,11 @@ struct Session {
 /// Reads all metadata that the agent uses.
 pub async fn read(endpoint: &str) -> Metadata {
     match Session::open(endpoint).await {
-        Err(why) => Metadata::Silent(why),
-        Ok(None) => Metadata::Off,
-        Ok(Some(mut session)) => match session.instance().await {
+        Err(fault) if fault.is_off() => Metadata::Off,
+        Err(fault) => Metadata::Silent(fault.to_string()),
+        Ok(mut session) => match session.instance().await {
             Ok(instance) => Metadata::Answers(Box::new(instance)),
-            Err(why) => Metadata::Silent(why),
+            Err(fault) => Metadata::Silent(fault.to_string()),
         },
     }
 }
@@ -36,9 +37,8 @@ pub async fn read(endpoint: &str) -> Metadata {
 ///
 /// # Errors
 /// Instance metadata does not answer or is disabled.
-pub async fn notice(endpoint: &str) -> Result<Option<Notice>, String> {
-    let session = Session::open(endpoint).await?;
-    let mut session = session.ok_or("it is turned off")?;
+pub async fn notice(endpoint: &str) -> Result<Option<Notice>, MetadataFault> {
+    let mut session = Session::open(endpoint).await?;
     if let Some(action) = session.text("meta-data/spot/instance-action").await? {
         return Ok(Some(Notice::Interruption(action)));
     }
@@ -58,10 +58,9 @@ pub struct Proofs {
 ///
 /// # Errors
 /// Instance metadata does not answer or is disabled.
-pub async fn proofs(endpoint: &str) -> Result<Proofs, String> {
-    let session = Session::open(endpoint).await?;
-    let mut session = session.ok_or("it is turned off")?;
-    let document = session.text("dynamic/instance-identity/rsa2048").await?.ok_or("there is no identity document")?;
+pub async fn proofs(endpoint: &str) -> Result<Proofs, MetadataFault> {
+    let mut session = Session::open(endpoint).await?;
+    let document = session.text("dynamic/instance-identity/rsa2048").await?.ok_or(MetadataFault::NoDocument)?;
     Ok(Proofs { document, credentials: session.credentials().await? })
 }
 
@@ -71,30 +70,29 @@ fn is_instance_id(text: &str) -> bool {
 }
 
 impl Session {
-    /// Opens a session; `None` if instance metadata is disabled.
-    async fn open(endpoint: &str) -> Result<Option<Self>, String> {
+    async fn open(endpoint: &str) -> Result<Self, MetadataFault> {
         let server = Server::of_url(endpoint, None)?;
-        let connection = dial(&server, STEP).await.map_err(|way| way.to_string())?;
+        let connection = dial(&server, STEP).await.map_err(MetadataFault::Way)?;
         let mut session = Self { connection, token: None };
         let request = Request::builder().method(Method::PUT).uri("/latest/api/token").header(TTL, "300");
         let answer = session.send(request).await?;
         match answer.status {
             StatusCode::OK => session.token = Some(String::from_utf8_lossy(&answer.body).into_owned()),
-            StatusCode::FORBIDDEN => return Ok(None),
+            StatusCode::FORBIDDEN => return Err(MetadataFault::Off),
             // Version 1 has no tokens but may answer requests.
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {}
-            status => return Err(format!("PUT /latest/api/token: {status}")),
+            status => return Err(MetadataFault::Status { request: "PUT /latest/api/token".to_owned(), status }),
         }
-        Ok(Some(session))
+        Ok(session)
     }
 
-    async fn send(&mut self, request: hyper::http::request::Builder) -> Result<Answer, String> {
-        let request = request.body(Full::<Bytes>::default()).map_err(|error| error.to_string())?;
-        self.connection.ask(request, STEP).await
+    async fn send(&mut self, request: hyper::http::request::Builder) -> Result<Answer, MetadataFault> {
+        let request = request.body(Full::<Bytes>::default()).map_err(|_| Unanswered::Malformed)?;
+        Ok(self.connection.ask(request, STEP).await?)
     }
 
     /// Returns the content of a path; `None` on 404.
-    async fn bytes(&mut self, path: &str) -> Result<Option<Vec<u8>>, String> {
+    async fn bytes(&mut self, path: &str) -> Result<Option<Vec<u8>>, MetadataFault> {
         let mut request = Request::builder().uri(format!("/latest/{path}"));
         if let Some(token) = &self.token {
             request = request.header(TOKEN, token);
@@ -103,20 +101,20 @@ impl Session {
         match answer.status {
             StatusCode::OK => Ok(Some(answer.body)),
             StatusCode::NOT_FOUND => Ok(None),
-            status => Err(format!("/latest/{path}: {status}")),
+            status => Err(MetadataFault::Status { request: format!("/latest/{path}"), status }),
         }
     }
 
-    async fn text(&mut self, path: &str) -> Result<Option<String>, String> {
+    async fn text(&mut self, path: &str) -> Result<Option<String>, MetadataFault> {
         Ok(self.bytes(path).await?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    async fn credentials(&mut self) -> Result<Option<Credentials>, String> {
+    async fn credentials(&mut self) -> Result<Option<Credentials>, MetadataFault> {
         const PATH: &str = "meta-data/iam/security-credentials";
         let Some(role) = self.text(&format!("{PATH}/")).await? else { return Ok(None) };
         let Some(role) = role.lines().next() else { return Ok(None) };
         let Some(given) = self.bytes(&format!("{PATH}/{role}")).await? else { return Ok(None) };
-        let given: Value = serde_json::from_slice(&given).map_err(|_| "the role's credentials are no JSON")?;
+        let given: Value = serde_json::from_slice(&given).map_err(|_| MetadataFault::Malformed)?;
         let field = |name: &str| given.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
         let credentials = || {
             Some(Credentials {
@@ -125,7 +123,7 @@ impl Session {
                 session_token: field("Token")?,
             })
         };
-        credentials().map(Some).ok_or_else(|| "the role's credentials are not there yet".to_owned())
+        credentials().map(Some).ok_or(MetadataFault::NoCredentialsYet)
     }
 
     /// Returns the cluster name in the tag of Karpenter and Muster, or in that of managed node groups.
@@ -138,7 +136,7 @@ impl Session {
         None
     }
 
-    async fn instance(&mut self) -> Result<Instance, String> {
+    async fn instance(&mut self) -> Result<Instance, MetadataFault> {
         let document = self.bytes("dynamic/instance-identity/document").await?.unwrap_or_default();
         let document: Value = serde_json::from_slice(&document).unwrap_or_default();
         let field = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();

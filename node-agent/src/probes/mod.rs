@@ -7,6 +7,8 @@ pub mod cri;
 #[cfg(any(target_os = "linux", windows))]
 pub mod documents;
 #[cfg(any(target_os = "linux", windows))]
+pub mod fault;
+#[cfg(any(target_os = "linux", windows))]
 pub mod gather;
 #[cfg(any(target_os = "linux", windows))]
 pub mod http;

@@ -4,6 +4,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::{Request, StatusCode, header};
 use muster_bootstrap::userdata::base64;
+use muster_link::sts;
 
 use super::STEP;
 use super::http::{Server, dial, tls_of_machine};
@@ -47,10 +48,9 @@ fn read(token: &str) -> Option<Signed> {
     let url = String::from_utf8(base64(encoded.as_bytes())?).ok()?;
     let uri: hyper::Uri = url.parse().ok()?;
     let host = uri.host()?;
-    let is_of_aws = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"].iter().any(|it| host.ends_with(it));
     let path = uri.path_and_query()?.to_string();
     let is_question = path.contains("Action=GetCallerIdentity");
-    if uri.scheme_str() != Some("https") || !host.starts_with("sts") || !is_of_aws || !is_question {
+    if uri.scheme_str() != Some("https") || !sts::is_host(host) || !is_question {
         return None;
     }
     Some(Signed { origin: format!("https://{host}"), needs_cluster: path.contains("x-k8s-aws-id"), path })
@@ -88,11 +88,26 @@ mod tests {
         let signed = read(&token(&format!("https://sts.us-west-2.amazonaws.com{query}"))).unwrap();
         assert_eq!((signed.origin.as_str(), signed.path.as_str()), ("https://sts.us-west-2.amazonaws.com", query));
         assert!(signed.needs_cluster);
+        for domain in [
+            "us-west-2.api.aws",
+            "us-gov-west-1.amazonaws.com",
+            "cn-north-1.amazonaws.com.cn",
+            "eusc-de-east-1.amazonaws.eu",
+            "us-iso-east-1.c2s.ic.gov",
+            "us-isob-east-1.sc2s.sgov.gov",
+            "eu-isoe-west-1.cloud.adc-e.uk",
+            "us-isof-south-1.csp.hci.ic.gov",
+        ] {
+            let origin = format!("https://sts.{domain}");
+            assert_eq!(read(&token(&format!("{origin}{query}"))).unwrap().origin, origin);
+        }
         for other in [
             "https://sts.example.com/?Action=GetCallerIdentity",
             "http://sts.us-west-2.amazonaws.com/?Action=GetCallerIdentity",
             "https://sts.us-west-2.amazonaws.com/?Action=AssumeRole",
             "https://ec2.us-west-2.amazonaws.com/?Action=GetCallerIdentity",
+            "https://sts.us-west-2.amazonaws.com.example.com/?Action=GetCallerIdentity",
+            "https://stsx.s3.amazonaws.com/?Action=GetCallerIdentity",
             "nonsense",
         ] {
             assert_eq!(read(&token(other)), None, "{other}");

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 
 #[cfg(target_os = "linux")]
-use rustix::fs::OFlags;
+use nix::fcntl::OFlag;
 
 use crate::report::{Report, Verdict, Weight};
 
@@ -42,7 +42,7 @@ pub fn say(report: &Report, said: &mut Option<String>) {
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(target_os = "linux")]
-    options.custom_flags(OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed());
+    options.custom_flags(OFlag::O_NONBLOCK.union(OFlag::O_NOCTTY).bits());
     if let Ok(mut console) = options.open(CONSOLE) {
         let _lost_with_the_console = writeln!(console, "{line}");
     }

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::log;
+use super::parts::{Ended, Part, Parts};
 use crate::publish::bundle;
 use crate::report::Report;
 
@@ -15,19 +14,19 @@ use crate::report::Report;
 const BETWEEN: Duration = Duration::from_secs(60);
 
 /// Starts the writer. A bundle is written for the last report sent to it.
-pub(super) fn spawn(parts: &mut JoinSet<Result<(), String>>, folder: PathBuf) -> watch::Sender<Option<Report>> {
+pub(super) fn spawn(parts: &mut Parts, folder: PathBuf) -> watch::Sender<Option<Report>> {
     let (asked_tx, asked_rx) = watch::channel(None);
-    parts.spawn(write(folder, asked_rx));
+    parts.spawn(Part::Bundles, write(folder, asked_rx));
     asked_tx
 }
 
-async fn write(folder: PathBuf, mut asked_rx: watch::Receiver<Option<Report>>) -> Result<(), String> {
+async fn write(folder: PathBuf, mut asked_rx: watch::Receiver<Option<Report>>) -> Result<(), Ended> {
     loop {
-        asked_rx.changed().await.map_err(|_| "the agent is ending".to_owned())?;
+        asked_rx.changed().await.map_err(|_| Ended::Ending)?;
         let Some(report) = asked_rx.borrow_and_update().clone() else { continue };
         // A bundle that cannot be written must not end the agent.
         if let Err(error) = bundle::write(&folder, &report).await {
-            log(&format!("the bundle cannot be written: {error}"));
+            tracing::warn!("the bundle cannot be written: {error}");
         }
         sleep(BETWEEN).await;
     }

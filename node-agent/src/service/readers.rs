@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::{Known, log};
+use super::Known;
 use crate::boot_state::BootState;
 use crate::phase::Phase;
 use crate::publish::{console, health, socket, status};
@@ -75,7 +75,7 @@ impl Readers {
         if let Err(error) = &written
             && self.is_written
         {
-            log(&format!("the status cannot be written: {error}"));
+            tracing::warn!("the status cannot be written: {error}");
         }
         self.is_written = written.is_ok();
         self.statuses.send_replace(health::statuses(&self.report));
@@ -106,7 +106,11 @@ impl Readers {
         };
         let line = format!("{stage}{verdict}");
         if line != self.logged {
-            log(&line);
+            match report.verdict.as_ref().map(|it| it.severity) {
+                Some(Weight::Error) => tracing::error!("{line}"),
+                Some(Weight::Warning) => tracing::warn!("{line}"),
+                Some(Weight::Info) | None => tracing::info!("{line}"),
+            }
             self.logged = line;
         }
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinSet;
 
+use super::parts::{Ended, Part, Parts};
 use crate::preflight::Facts;
 use crate::probes::gather::Gatherer;
 
@@ -36,9 +36,9 @@ impl Rounds {
 }
 
 /// Starts the task that makes preflights.
-pub(super) fn spawn(parts: &mut JoinSet<Result<(), String>>, endpoint: String, made_tx: mpsc::Sender<Made>) -> Rounds {
+pub(super) fn spawn(parts: &mut Parts, endpoint: String, made_tx: mpsc::Sender<Made>) -> Rounds {
     let rounds = Rounds::default();
-    parts.spawn(make(Gatherer::new(endpoint), rounds.clone(), made_tx));
+    parts.spawn(Part::Preflights, make(Gatherer::new(endpoint), rounds.clone(), made_tx));
     rounds
 }
 
@@ -54,12 +54,12 @@ impl Gather for Gatherer {
     }
 }
 
-async fn make(mut gatherer: impl Gather, rounds: Rounds, made_tx: mpsc::Sender<Made>) -> Result<(), String> {
+async fn make(mut gatherer: impl Gather, rounds: Rounds, made_tx: mpsc::Sender<Made>) -> Result<(), Ended> {
     loop {
         rounds.asked.notified().await;
         let began = Instant::now();
         let facts = gatherer.gather(rounds.is_start_expected.load(Ordering::Relaxed)).await;
-        made_tx.send(Made { facts, began }).await.map_err(|_| "the agent is ending".to_owned())?;
+        made_tx.send(Made { facts, began }).await.map_err(|_| Ended::Ending)?;
     }
 }
 
@@ -90,11 +90,14 @@ mod tests {
 
     #[tokio::test]
     async fn those_that_are_asked_for_while_one_is_made_are_one() {
-        let mut parts = JoinSet::new();
+        let mut parts = Parts::default();
         let rounds = Rounds::default();
         let (made_tx, mut made_rx) = mpsc::channel(1);
         let (expected, mut seen) = mpsc::unbounded_channel();
-        parts.spawn(make(Busy { rounds: rounds.clone(), expected, has_gathered: false }, rounds.clone(), made_tx));
+        parts.spawn(
+            Part::Preflights,
+            make(Busy { rounds: rounds.clone(), expected, has_gathered: false }, rounds.clone(), made_tx),
+        );
         rounds.go();
         let first = made_rx.recv().await.unwrap();
         let second = made_rx.recv().await.unwrap();
@@ -103,7 +106,7 @@ mod tests {
         // The next one has no receiver, so it is the last. It is the third: requests were merged.
         drop(made_rx);
         rounds.go();
-        assert_eq!(parts.join_next().await.unwrap().unwrap(), Err("the agent is ending".to_owned()));
+        assert!(matches!(parts.ended().await, Some((Part::Preflights, Ended::Ending))));
         let mut all = Vec::new();
         while let Some(is_start_expected) = seen.recv().await {
             all.push(is_start_expected);

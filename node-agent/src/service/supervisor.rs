@@ -10,7 +10,6 @@ use muster_bootstrap::agent_config::Mode;
 use muster_bootstrap::userdata::UserData;
 use muster_proto::muster::AdmitKubeletResponse;
 
-use super::log;
 use super::rounds::{Made, Rounds};
 use super::works::{Done, Order, Orders};
 use crate::boot_state::hold::{ANSWER_WITHIN, Answered, Hold};
@@ -210,7 +209,7 @@ impl Supervisor {
     /// Answers overdue requests by the last preflight.
     pub(super) fn answer_the_late(&mut self, now: Now) {
         let refusal = answer(&self.boot_state);
-        log(&format!("the checks take longer than {} s: the last ones count", ANSWER_WITHIN.as_secs()));
+        tracing::warn!("the checks take longer than {} s: the last ones count", ANSWER_WITHIN.as_secs());
         let answered = self.hold.late(now.steady, !refusal.admitted);
         self.reply(answered, &refusal);
         self.observe(Observation::Held(self.hold.is_owed()), now);
@@ -220,7 +219,7 @@ impl Supervisor {
     fn reply(&mut self, answers: Vec<Answered<Asked>>, refusal: &AdmitKubeletResponse) {
         for Answered { asked, admitted: is_admitted, after } in answers {
             if is_admitted {
-                log(&format!("the kubelet may start, answered after {} ms", after.as_millis()));
+                tracing::info!("the kubelet may start, answered after {} ms", after.as_millis());
             }
             self.has_refused_since |= !is_admitted;
             let _the_kubelet_gave_up = asked.send(if is_admitted { admitted() } else { refusal.clone() });

@@ -9,10 +9,10 @@ use http_body_util::Full;
 use hyper::Request;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::Known;
+use super::parts::{Ended, Part, Parts};
 use crate::boot_state::pace::Pace;
 use crate::boot_state::{Health, Observation};
 use crate::preflight::credentials::OwnNode;
@@ -23,7 +23,7 @@ use crate::probes::{documents, machine, metadata, pod_resources, supervisor};
 use crate::publish::socket::Asked;
 
 type Observed = mpsc::Sender<Observation>;
-type Outcome = Result<(), String>;
+type Outcome = Result<(), Ended>;
 
 /// Poll interval until the node is settled; afterwards it is [`IDLE`].
 const BUSY: Duration = Duration::from_secs(1);
@@ -31,21 +31,21 @@ const IDLE: Duration = Duration::from_secs(3);
 
 /// Starts all watchers.
 pub(super) fn spawn(
-    parts: &mut JoinSet<Outcome>,
+    parts: &mut Parts,
     observed: &Observed,
     known: &watch::Receiver<Known>,
     asked: &mpsc::Sender<Asked>,
     endpoint: String,
 ) {
-    parts.spawn(services::follow(observed.clone(), known.clone(), asked.clone()));
-    parts.spawn(health(observed.clone(), known.clone()));
-    parts.spawn(node(observed.clone(), known.clone()));
-    parts.spawn(devices(observed.clone(), known.clone()));
-    parts.spawn(notices(observed.clone(), endpoint));
+    parts.spawn(Part::Services, services::follow(observed.clone(), known.clone(), asked.clone()));
+    parts.spawn(Part::Health, health(observed.clone(), known.clone()));
+    parts.spawn(Part::Node, node(observed.clone(), known.clone()));
+    parts.spawn(Part::Devices, devices(observed.clone(), known.clone()));
+    parts.spawn(Part::Notices, notices(observed.clone(), endpoint));
 }
 
 async fn send(observed: &Observed, observation: Observation) -> Outcome {
-    observed.send(observation).await.map_err(|_| "the agent is ending".to_owned())
+    observed.send(observation).await.map_err(|_| Ended::Ending)
 }
 
 fn pace(known: &watch::Receiver<Known>) -> Duration {
@@ -89,7 +89,7 @@ async fn node(observed: Observed, mut known: watch::Receiver<Known>) -> Outcome 
     loop {
         let name = known.borrow_and_update().node_name.clone();
         let Some(name) = name else {
-            known.changed().await.map_err(|_| "the agent is ending".to_owned())?;
+            known.changed().await.map_err(|_| Ended::Ending)?;
             continue;
         };
         let began = Instant::now();
@@ -128,7 +128,7 @@ async fn follow_node(
     known: &mut watch::Receiver<Known>,
     name: &str,
     token: &mut Option<Token>,
-) -> Result<Followed, String> {
+) -> Result<Followed, Ended> {
     let (unit, manager) = tokio::join!(supervisor::text_of("kubelet"), supervisor::environment());
     let documents = documents::read(unit.as_deref(), manager.as_deref());
     let Some((path, text)) = documents.kubeconfig else { return Ok(Followed::Unwritten) };
@@ -153,7 +153,7 @@ async fn watch_node(
     name: &str,
     token: &mut Option<Token>,
     mut server: ApiServer,
-) -> Result<Followed, String> {
+) -> Result<Followed, Ended> {
     // A watch has no event for a Node that was deleted before it began.
     if server.node(name).await == OwnNode::Absent {
         send(observed, Observation::Node(None)).await?;
@@ -171,7 +171,7 @@ async fn follow_watch(
     known: &mut watch::Receiver<Known>,
     name: &str,
     mut watch: NodeWatch,
-) -> Result<Followed, String> {
+) -> Result<Followed, Ended> {
     /// Duration after which a watch counts as successful, even without events: the Node may not exist yet.
     const LASTS: Duration = Duration::from_secs(5);
     let began = Instant::now();
@@ -196,7 +196,7 @@ async fn devices(observed: Observed, mut known: watch::Receiver<Known>) -> Outco
     let mut last = None;
     loop {
         if !known.borrow_and_update().has_resources {
-            known.changed().await.map_err(|_| "the agent is ending".to_owned())?;
+            known.changed().await.map_err(|_| Ended::Ending)?;
             continue;
         }
         let mut sightings = machine::hardware();

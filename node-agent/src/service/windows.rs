@@ -7,14 +7,13 @@
 //! ```
 
 use std::ffi::OsString;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fs_err as fs;
-use jiff::Timestamp;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use windows_registry::LOCAL_MACHINE;
@@ -27,7 +26,8 @@ use windows_service::service_control_handler::{self, ServiceControlHandlerResult
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 use windows_service::{define_windows_service, service_dispatcher};
 
-use super::Settings;
+use super::{Fault, Settings};
+use crate::log;
 
 /// Name of the service.
 pub const NAME: &str = "muster-agent";
@@ -45,12 +45,23 @@ const DOES_NOT_EXIST: i32 = 1060;
 const DOES_NOT_RUN: i32 = 1062;
 /// Exit code of a failed service. The reason is in its log.
 const FAILED: u32 = 1;
-/// Size in bytes at which the log is rotated. One old file is kept.
-const LONGEST_LOG: u64 = 1 << 20;
 
 /// Settings for `main`, which the service control manager calls without arguments.
 static SETTINGS: Mutex<Option<Settings>> = Mutex::new(None);
-static LOG: OnceLock<PathBuf> = OnceLock::new();
+
+/// Reason why the service is not installed, removed or started.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagerFault {
+    /// The service control manager refuses or does not answer.
+    #[error("{}", message(.0))]
+    Manager(#[from] windows_service::Error),
+    /// The path of this program is unknown.
+    #[error("where this program is, is not known: {0}")]
+    Program(#[source] io::Error),
+    /// A folder cannot be created.
+    #[error("{0}")]
+    Folder(#[source] io::Error),
+}
 
 define_windows_service!(service_main, main);
 
@@ -58,13 +69,13 @@ define_windows_service!(service_main, main);
 ///
 /// # Errors
 /// The service control manager does not answer.
-pub fn dispatch(settings: &Settings) -> Result<Started, String> {
-    let _set_once = LOG.set(settings.log_folder.join("agent.log"));
+pub fn dispatch(settings: &Settings) -> Result<Started, ManagerFault> {
+    log::install(settings.log_folder.join("agent.log"));
     *SETTINGS.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings.clone());
     match service_dispatcher::start(NAME, service_main) {
         Ok(()) => Ok(Started::ByTheManager),
         Err(error) if code(&error) == Some(NOT_STARTED_BY_THE_MANAGER) => Ok(Started::ByHand),
-        Err(error) => Err(message(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -92,10 +103,13 @@ fn main(_: Vec<OsString>) {
     };
     let handle = match service_control_handler::register(NAME, handler) {
         Ok(handle) => handle,
-        Err(error) => return log(&format!("the service control manager does not take orders: {}", message(&error))),
+        Err(error) => {
+            tracing::error!("the service control manager does not take orders: {}", message(&error));
+            return;
+        }
     };
     tell(handle, ServiceState::StartPending, 0);
-    let outcome = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string());
+    let outcome = Builder::new_current_thread().enable_all().build().map_err(Fault::Runtime);
     let outcome = outcome.and_then(|runtime| {
         let ready = || {
             tell(handle, ServiceState::Running, 0);
@@ -111,7 +125,7 @@ fn main(_: Vec<OsString>) {
         outcome
     });
     if let Err(error) = &outcome {
-        log(&format!("the agent ends: {error}"));
+        tracing::error!("the agent ends: {error}");
     }
     tell(handle, ServiceState::Stopped, if outcome.is_ok() { 0 } else { FAILED });
 }
@@ -136,7 +150,7 @@ fn tell(handle: ServiceStatusHandle, state: ServiceState, exit_code: u32) {
         process_id: None,
     };
     if let Err(error) = handle.set_service_status(status) {
-        log(&format!("the service control manager does not hear that the agent is {state:?}: {}", message(&error)));
+        tracing::warn!("the service control manager does not hear that the agent is {state:?}: {}", message(&error));
     }
 }
 
@@ -145,9 +159,9 @@ fn tell(handle: ServiceStatusHandle, state: ServiceState, exit_code: u32) {
 ///
 /// # Errors
 /// The service cannot be installed, mostly for lack of permission.
-pub fn install(arguments: Vec<OsString>, folders: &[&Path]) -> Result<Vec<String>, String> {
+pub fn install(arguments: Vec<OsString>, folders: &[&Path]) -> Result<Vec<String>, ManagerFault> {
     let mut notes = Vec::new();
-    let program = std::env::current_exe().map_err(|error| format!("where this program is, is not known: {error}"))?;
+    let program = std::env::current_exe().map_err(ManagerFault::Program)?;
     let info = ServiceInfo {
         name: NAME.into(),
         display_name: "Muster agent".into(),
@@ -161,20 +175,18 @@ pub fn install(arguments: Vec<OsString>, folders: &[&Path]) -> Result<Vec<String
         account_password: None,
     };
     for folder in folders {
-        close(folder)?;
+        close(folder).map_err(ManagerFault::Folder)?;
     }
     let access = ServiceAccess::CHANGE_CONFIG | ServiceAccess::START;
     let manager = ServiceManager::local_computer(
         None::<&str>,
         ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE,
-    )
-    .map_err(|error| message(&error))?;
+    )?;
     let service = match manager.open_service(NAME, access) {
         Ok(service) => service.change_config(&info).map(|()| service),
         Err(error) if code(&error) == Some(DOES_NOT_EXIST) => manager.create_service(&info, access),
         Err(error) => Err(error),
-    }
-    .map_err(|error| message(&error))?;
+    }?;
     let restart = ServiceAction { action_type: ServiceActionType::Restart, delay: RESTART_AFTER };
     let failures = ServiceFailureActions {
         reset_period: ServiceFailureResetPeriod::After(Duration::from_hours(1)),
@@ -203,14 +215,14 @@ pub fn install(arguments: Vec<OsString>, folders: &[&Path]) -> Result<Vec<String
 ///
 /// # Errors
 /// The folder cannot be created or closed.
-pub(super) fn make(folder: &Path) -> Result<(), String> {
+pub(super) fn make(folder: &Path) -> io::Result<()> {
     if folder.exists() { Ok(()) } else { close(folder) }
 }
 
 /// Restricts a folder, created if necessary, to the system and administrators. What another user granted before, to
 /// themselves as its owner or to others, is taken away.
-fn close(folder: &Path) -> Result<(), String> {
-    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+fn close(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
     // SIDs, because account names are localized.
     const STEPS: [&[&str]; 3] = [
         &["/setowner", "*S-1-5-32-544", "/T"],
@@ -221,11 +233,8 @@ fn close(folder: &Path) -> Result<(), String> {
         let mut command = Command::new("icacls.exe");
         command.arg(folder).args(step).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if !command.status().is_ok_and(|status| status.success()) {
-            return Err(format!(
-                "`{}` cannot be closed to others: icacls.exe {} has failed",
-                folder.display(),
-                step[0]
-            ));
+            let message = format!("`{}` cannot be closed to others: icacls.exe {} has failed", folder.display(), step[0]);
+            return Err(io::Error::other(message));
         }
     }
     Ok(())
@@ -235,7 +244,7 @@ fn close(folder: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// The service cannot be removed, mostly for lack of permission.
-pub fn uninstall() -> Result<(), String> {
+pub fn uninstall() -> Result<(), ManagerFault> {
     let taken = || -> windows_service::Result<()> {
         let manager = ServiceManager::local_computer(None::<&str>, ServiceManagerAccess::CONNECT)?;
         let service = match manager.open_service(NAME, ServiceAccess::STOP | ServiceAccess::DELETE) {
@@ -249,23 +258,7 @@ pub fn uninstall() -> Result<(), String> {
         // It is removed once it has stopped.
         service.delete()
     };
-    taken().map_err(|error| message(&error))
-}
-
-/// Writes a line to the agent's own log and to stderr.
-pub(crate) fn log(line: &str) {
-    let Some(path) = LOG.get() else { return };
-    let now = Timestamp::now();
-    if fs::metadata(path).is_ok_and(|about| about.len() > LONGEST_LOG) {
-        let _lost_at_worst = fs::rename(path, path.with_extension("log.1"));
-    }
-    if let Some(folder) = path.parent() {
-        let _shows_below = fs::create_dir_all(folder);
-    }
-    let file = fs::OpenOptions::new().create(true).append(true).open(path);
-    // A log that cannot be written must not stop the agent.
-    let _nobody_to_tell = file.and_then(|mut file| writeln!(file, "{now:.3} {line}"));
-    let _nobody_listens = writeln!(std::io::stderr(), "{line}");
+    Ok(taken()?)
 }
 
 fn code(error: &windows_service::Error) -> Option<i32> {

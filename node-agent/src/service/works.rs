@@ -2,8 +2,8 @@
 //! an order, and later receives the result.
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
+use super::parts::{Ended, Part, Parts};
 #[cfg(target_os = "linux")]
 use crate::preflight::Facts;
 use crate::probes::supervisor;
@@ -34,22 +34,21 @@ pub(super) enum Done {
 pub(super) type Orders = mpsc::UnboundedSender<Order>;
 
 /// Starts the task that executes orders.
-pub(super) fn spawn(parts: &mut JoinSet<Result<(), String>>, done_tx: mpsc::Sender<Done>) -> Orders {
+pub(super) fn spawn(parts: &mut Parts, done_tx: mpsc::Sender<Done>) -> Orders {
     let (orders, orders_rx) = mpsc::unbounded_channel();
-    parts.spawn(carry_out(orders_rx, done_tx));
+    parts.spawn(Part::Works, carry_out(orders_rx, done_tx));
     orders
 }
 
-async fn carry_out(mut orders: mpsc::UnboundedReceiver<Order>, done_tx: mpsc::Sender<Done>) -> Result<(), String> {
-    let ending = || "the agent is ending".to_owned();
+async fn carry_out(mut orders: mpsc::UnboundedReceiver<Order>, done_tx: mpsc::Sender<Done>) -> Result<(), Ended> {
     #[cfg(target_os = "linux")]
     let mut native = crate::native::Bootstrap::default();
     loop {
-        let done = match orders.recv().await.ok_or_else(ending)? {
+        let done = match orders.recv().await.ok_or(Ended::Ending)? {
             #[cfg(target_os = "linux")]
             Order::Bootstrap(facts) => Done::Bootstrap(native.run(&facts).await.map_err(Box::new)),
             Order::StartKubelet => Done::StartKubelet(supervisor::order("start", "kubelet").await),
         };
-        done_tx.send(done).await.map_err(|_| ending())?;
+        done_tx.send(done).await.map_err(|_| Ended::Ending)?;
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use muster_agent::link::{self, News};
+use muster_agent::probes::fault::MetadataFault;
 use muster_agent::probes::metadata::Proofs;
 use muster_link::sts::Credentials;
 
@@ -111,7 +112,7 @@ pub fn evidence(machines: &[Arc<Machine>], ec2: &Ec2, authority: &Authority, rol
 }
 
 impl link::Node for Node {
-    async fn proofs(&self) -> Result<Proofs, String> {
+    async fn proofs(&self) -> Result<Proofs, MetadataFault> {
         let Evidence { document, credentials } = self.evidence.clone();
         Ok(Proofs { document, credentials: Some(credentials) })
     }

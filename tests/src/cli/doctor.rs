@@ -19,8 +19,9 @@ struct Finding {
 }
 
 /// Tools of the system that the world itself calls, with the Debian package of each.
-const TOOLS: [(&str, &str); 5] = [
+const TOOLS: [(&str, &str); 6] = [
     ("setpriv", "util-linux"),
+    ("stty", "coreutils"),
     ("nsenter", "util-linux"),
     ("ip", "iproute2"),
     ("systemd-socket-activate", "systemd"),
@@ -54,7 +55,7 @@ fn look() -> Result<Vec<Finding>> {
     let fix = |is_well: bool, text: &str| (!is_well).then(|| text.to_owned());
     let mut findings = vec![Finding {
         what: "root, for network namespaces and machines".to_owned(),
-        fix: fix(rustix::process::geteuid().is_root(), "run as root; a control plane alone needs none"),
+        fix: fix(nix::unistd::geteuid().is_root(), "run as root; a control plane alone needs none"),
     }];
     let path = std::env::var_os("PATH").unwrap_or_default();
     for (tool, package) in TOOLS {

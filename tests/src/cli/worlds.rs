@@ -47,12 +47,12 @@ pub(super) fn down(out: &mut dyn Write, only: &[String]) -> Result<Verdict> {
         if !is_meant {
             continue;
         }
-        header.process.signal(Signal::TERM);
+        header.process.signal(Signal::SIGTERM);
         if header.process.wait_end(DOWN) {
             writeln!(out, "ended world `{}` of {}", state.number, header.owner)?;
         } else {
             // It is swept like any that was killed.
-            header.process.signal(Signal::KILL);
+            header.process.signal(Signal::SIGKILL);
             resisted |= !header.process.wait_end(DOWN);
             writeln!(out, "killed world `{}` of {}: it did not end in time", state.number, header.owner)?;
         }

@@ -1,11 +1,12 @@
 //! Files that lead to an API server: for kubectl, for servers, and for our own clients.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use rustix::fs::Mode;
 use serde_json::{Value, json};
 
 use super::pki::{self, Pair};
@@ -49,7 +50,7 @@ pub(crate) fn redirect(from: &Path, path: &Path, server: &str) -> Result<()> {
 /// Only its user may read it.
 fn keep(path: &Path, config: &Value) -> Result<()> {
     fs::write(path, format!("{config:#}\n"))?;
-    rustix::fs::chmod(path, Mode::RUSR | Mode::WUSR).map_err(std::io::Error::from)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! The certificates and keys of one control plane.
 
+use std::fs::Permissions;
 use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +12,6 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
 };
-use rustix::fs::Mode;
 
 use crate::error::Result;
 
@@ -148,6 +149,6 @@ fn name(user: &str, group: Option<&str>) -> DistinguishedName {
 /// Only the user that runs the world may read a key.
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text)?;
-    rustix::fs::chmod(path, Mode::RUSR | Mode::WUSR).map_err(std::io::Error::from)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! What runs inside a world's namespaces and machines: one program, called by the names of those it stands in for.
 //!
 //! ```text
-//!   listen PLACE              makes a socket in a network namespace and hands it out over stdin
 //!   cloud-init init | final   keeps the user data; runs what EC2 would run of it
 //!   nodeadm init              renders what EKS's nodeadm renders, starts containerd and the kubelet
 //!   imds PATH                 what metadata has there
@@ -16,7 +15,6 @@ mod metadata;
 mod nodeadm;
 mod user_data;
 
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -36,7 +34,6 @@ fn main() -> ExitCode {
 
 fn run(name: &str, words: &[String]) -> anyhow::Result<()> {
     match (name, words) {
-        ("listen", [place]) => Ok(muster_tests::machine::hand_out(place, std::io::stdin().as_fd())?),
         ("cloud-init", [stage]) if stage == "init" => cloud_init::init(),
         ("cloud-init", [stage]) if stage == "final" => cloud_init::last(),
         ("nodeadm", [command, words @ ..]) if command == "init" => nodeadm::init(words),

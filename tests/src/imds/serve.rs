@@ -13,13 +13,15 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::serve::IncomingStream;
 use jiff::Timestamp;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::Ipv4Ttl;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::registry::{Known, Registry};
 use super::tree;
 
 /// How many hops an answer may take that is no token.
-const HOPS: u32 = 64;
+const HOPS: i32 = 64;
 const TOKEN: &str = "x-aws-ec2-metadata-token";
 const TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
 
@@ -66,10 +68,10 @@ impl Connected<IncomingStream<'_, Listener>> for Peer {
 }
 
 impl Peer {
-    fn set_hops(&self, hops: u32) {
+    fn set_hops(&self, hops: i32) {
         if let Some(connection) = &self.connection {
             // A connection that has ended needs no hops.
-            let _ended = rustix::net::sockopt::set_ip_ttl(connection, hops);
+            let _ended = setsockopt(connection, Ipv4Ttl, &hops);
         }
     }
 }

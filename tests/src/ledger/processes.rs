@@ -1,13 +1,15 @@
 //! Processes of a world: known by number and start time, or by the marker that every one of them inherits.
 
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
 use std::path::Path;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
+use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
 
 use crate::error::Result;
 
@@ -18,6 +20,8 @@ pub const MARKER: &str = "MUSTER_WORLD";
 /// How long the kernel may take to end a process that was killed. It is done in milliseconds; a process in the middle of
 /// a large write to a slow disk needs seconds.
 const KERNEL: Duration = Duration::from_secs(10);
+/// How long passes between two looks at a process that is to end.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// A process that cannot be mistaken for a later one with its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -25,7 +29,8 @@ const KERNEL: Duration = Duration::from_secs(10);
 pub struct ProcessId {
     /// Its number.
     pub pid: i32,
-    /// When it was started, in clock ticks after boot: field 22 of `/proc/PID/stat`.
+    /// When it was started, in clock ticks after boot: field 22 of `/proc/PID/stat`, read by hand. Libraries round it to
+    /// seconds, in which a number can be used again.
     pub start: u64,
 }
 
@@ -44,7 +49,7 @@ impl ProcessId {
 
     /// The calling process.
     pub fn own() -> Self {
-        let pid = getpid().as_raw_nonzero().get();
+        let pid = Pid::this().as_raw();
         Self::of(pid).unwrap_or(Self { pid, start: 0 })
     }
 
@@ -55,52 +60,36 @@ impl ProcessId {
 
     /// Sends `signal`, and says whether there was a process to take it.
     pub(crate) fn signal(self, signal: Signal) -> bool {
-        let Some(pidfd) = self.open() else { return false };
-        pidfd_send_signal(pidfd, signal).is_ok()
+        // The kernel gives out all other numbers before it uses this one again, which takes longer than these two lines.
+        self.is_alive() && signal::kill(Pid::from_raw(self.pid), signal).is_ok()
     }
 
     /// Waits until it has ended; false when `most` passed before.
     pub(crate) fn wait_end(self, most: Duration) -> bool {
-        let Some(pidfd) = self.open() else { return true };
         let end = Instant::now() + most;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-            // A pidfd becomes readable when its process ends.
-            match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) {
-                Ok(0) => return false,
-                Ok(_) => return true,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return !self.is_alive(),
+        // Only the parent of a process can wait for it.
+        while self.is_alive() {
+            if Instant::now() >= end {
+                return false;
             }
+            sleep(LOOK);
         }
-    }
-
-    /// A handle that stays with this very process, if it still runs.
-    fn open(self) -> Option<std::os::fd::OwnedFd> {
-        let pidfd = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
-        // Asked after the handle is held: from here on the number cannot be given to another.
-        self.is_alive().then_some(pidfd)
+        true
     }
 }
 
 /// The processes that carry the marker of the world whose ledger lies in `folder`, those in other process namespaces
 /// included. The calling process is not among them.
 pub fn alive_in(folder: &Path) -> Vec<ProcessId> {
-    let mut wanted = format!("{MARKER}=").into_bytes();
-    wanted.extend_from_slice(folder.as_os_str().as_bytes());
+    let mut wanted = OsString::from(format!("{MARKER}="));
+    wanted.push(folder);
     let own = ProcessId::own();
-    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-    processes
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
-        })
-        .filter_map(ProcessId::of)
-        .filter(|process| *process != own)
-        .collect()
+    let Ok(mut system) = System::new() else { return Vec::new() };
+    let kind = ProcessRefreshKind::nothing().without_tasks().with_environ(UpdateKind::Always);
+    system.refresh_processes_specifics(ProcessesToUpdate::All, false, kind);
+    let marked = system.processes().values().filter(|process| process.environ().contains(&wanted));
+    let marked = marked.filter_map(|process| ProcessId::of(process.pid().as_u32().try_into().ok()?));
+    marked.filter(|process| *process != own).collect()
 }
 
 /// Kills all processes of the world whose ledger lies in `folder`, again and again until none is left: one that was
@@ -123,7 +112,7 @@ pub fn end_all_of(folder: &Path) -> Result<(), Vec<ProcessId>> {
 /// Kills these and waits until the kernel is done with them.
 pub(super) fn kill(processes: &[ProcessId]) -> bool {
     for process in processes {
-        process.signal(Signal::KILL);
+        process.signal(Signal::SIGKILL);
     }
     let end = Instant::now() + KERNEL;
     // Not `all`, which would stop at the first that stays.

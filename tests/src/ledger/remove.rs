@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
-use rustix::mount::{UnmountFlags, unmount};
+use nix::errno::Errno;
+use nix::mount::{MntFlags, umount2};
 
 use super::entry::{Entry, Thing};
 use super::processes::{ProcessId, end_all_of, kill};
@@ -84,9 +85,9 @@ fn mount(at: &Path) -> Result<()> {
 
 /// Detaches at once, also when files are open: those who hold them are gone or going.
 fn detach(at: &Path) -> Result<()> {
-    match unmount(at, UnmountFlags::DETACH) {
+    match umount2(at, MntFlags::MNT_DETACH) {
         // Gone in the meantime.
-        Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
+        Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()),
         Err(error) => Err(io::Error::from(error).into()),
     }
 }

@@ -17,7 +17,7 @@ impl Root {
     /// # Errors
     /// When a user other than root has no `XDG_RUNTIME_DIR`.
     pub fn of_this_machine() -> Result<Self> {
-        if rustix::process::geteuid().is_root() {
+        if nix::unistd::geteuid().is_root() {
             return Ok(Self(PathBuf::from("/run/muster-world")));
         }
         match std::env::var_os("XDG_RUNTIME_DIR") {

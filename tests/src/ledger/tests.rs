@@ -91,7 +91,7 @@ fn a_number_that_was_used_again_is_another_process() {
     assert!(own.is_alive());
     let other = ProcessId { start: own.start + 1, ..own };
     assert!(!other.is_alive());
-    assert!(!other.signal(rustix::process::Signal::KILL), "or this test would be dead");
+    assert!(!other.signal(nix::sys::signal::Signal::SIGKILL), "or this test would be dead");
 }
 
 #[test]

@@ -1,18 +1,19 @@
 //! The serial console: a terminal whose other end writes a file, as EC2 keeps one for each instance.
 
+use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+use nix::fcntl::{OFlag, open};
+use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
+use nix::sys::stat::Mode;
 
 use super::record::Record;
 use crate::error::Result;
 
 /// Wide enough that systemd shortens no unit's name.
-const COLUMNS: u16 = 200;
+const COLUMNS: &str = "200";
 
 /// The terminal of one machine.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl Console {
         let record = Record::create(file)?;
         let Ends { reader, open, name } = Ends::open()?;
         let copy = record.clone();
-        std::thread::Builder::new().name("console".to_owned()).spawn(move || copy_to(&copy, &reader))?;
+        std::thread::Builder::new().name("console".to_owned()).spawn(move || copy_to(&copy, reader))?;
         Ok(Self { record, terminal: PathBuf::from(name), _open: open })
     }
 
@@ -47,37 +48,40 @@ impl Console {
 
 /// The two ends of a terminal.
 struct Ends {
-    reader: OwnedFd,
+    reader: PtyMaster,
     open: OwnedFd,
     name: String,
 }
 
 impl Ends {
     fn open() -> std::io::Result<Self> {
-        let reader = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        // A program started in the meantime must not inherit an end, or the console would not end before it.
+        let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let reader = posix_openpt(flags)?;
         grantpt(&reader)?;
         unlockpt(&reader)?;
-        let name = ptsname(&reader, Vec::new())?.to_string_lossy().into_owned();
-        let open = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
-        let mut modes = tcgetattr(&open)?;
-        modes.output_modes.remove(OutputModes::OPOST);
-        tcsetattr(&open, OptionalActions::Now, &modes)?;
-        tcsetwinsize(&open, Winsize { ws_row: 50, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 })?;
+        let name = ptsname_r(&reader)?;
+        let open = open(name.as_str(), flags, Mode::empty())?;
+        // The size of a terminal cannot be set without unsafe code.
+        let set = Command::new("stty").args(["-F", &name, "-opost", "rows", "50", "columns", COLUMNS]).status()?;
+        if !set.success() {
+            return Err(std::io::Error::other(format!("stty of `{name}`: {set}")));
+        }
         Ok(Self { reader, open, name })
     }
 }
 
-fn copy_to(record: &Record, reader: &OwnedFd) {
+fn copy_to(record: &Record, mut reader: PtyMaster) {
     let mut buffer = [0; 4096];
     loop {
-        match rustix::io::read(reader, &mut buffer) {
+        match reader.read(&mut buffer) {
             Ok(0) => return,
             Ok(count) => {
                 if record.take(buffer.get(..count).unwrap_or_default()).is_err() {
                     return;
                 }
             }
-            Err(Errno::INTR) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             // EIO: nobody has the terminal open any more.
             Err(_) => return,
         }

@@ -36,7 +36,6 @@ mod spec;
 mod voice;
 
 pub use devices::{Device, Inventory};
-pub use door::hand_out;
 pub use image::Image;
 pub use network::{Addresses, Fabric, GATEWAY, METADATA, Wire};
 pub use pod_image::{BUSYBOX, PAUSE};

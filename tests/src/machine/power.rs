@@ -12,7 +12,7 @@ use super::console::Console;
 use super::spec::Spec;
 use crate::error::{Error, Result};
 use crate::ledger::ProcessId;
-use crate::process::{Program, Running, Spawner};
+use crate::process::{Program, Running, Signal, Spawner};
 
 /// How long the kernel may take to end all processes of a machine.
 const END: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ impl Power {
     pub(super) fn off(&mut self) {
         // First the inside: the process outside then ends after the last one of the machine, not before.
         if let Some(init) = self.init()
-            && init.signal(rustix::process::Signal::KILL)
+            && init.signal(Signal::SIGKILL)
         {
             self.running.id().wait_end(END);
         }

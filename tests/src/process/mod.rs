@@ -15,9 +15,9 @@ mod program;
 mod running;
 mod spawning;
 
+pub use nix::sys::signal::Signal;
 pub use program::Program;
 pub use running::{Ending, Running, Summary};
-pub use rustix::process::Signal;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

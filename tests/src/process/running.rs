@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fs_err as fs;
-use rustix::process::Signal;
+use nix::sys::signal::Signal;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -113,7 +113,7 @@ impl Running {
             self.note_end(Some(status));
             return Ending::Before;
         }
-        self.id.signal(Signal::TERM);
+        self.id.signal(Signal::SIGTERM);
         if self.id.wait_end(most) {
             self.wait();
             return Ending::Asked;

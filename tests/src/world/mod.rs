@@ -17,6 +17,8 @@ pub use daemon::serve;
 pub use protocol::Part;
 pub use shared::Shared;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,11 +56,11 @@ impl World {
         let (ledger, swept) = Ledger::open(root, owner)?;
         let ledger = Arc::new(ledger);
         // Two users have worlds of the same number. Short: the path of a socket in it has at most 107 letters.
-        let user = rustix::process::geteuid().as_raw();
+        let user = nix::unistd::geteuid();
         let folder = std::env::temp_dir().join(format!("muster-world-{user}-{}", ledger.number()));
         ledger.make(Thing::Folder { path: folder.clone() })?;
         fs::create_dir(&folder)?;
-        rustix::fs::chmod(&folder, rustix::fs::Mode::RWXU).map_err(std::io::Error::from)?;
+        fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
         let spawner = Spawner::new(Arc::clone(&ledger), folder.join("logs"))?;
         Ok(Self { ledger, folder, spawner, swept, is_closed: false })
     }
@@ -125,7 +127,7 @@ impl Drop for World {
 /// # Errors
 /// [`Error::Missing`] for everyone but root.
 pub fn needs_root() -> Result<()> {
-    if rustix::process::geteuid().is_root() {
+    if nix::unistd::geteuid().is_root() {
         return Ok(());
     }
     Err(Error::Missing {

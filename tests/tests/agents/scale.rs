@@ -10,7 +10,7 @@ use muster_tests::agents::{Agents, Claim, Flood, make_ready};
 use muster_tests::meter::{Meter, Taken, counted};
 use muster_tests::replica::Replica;
 use muster_tests::wait;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::time::{Instant, sleep};
 
 use super::FAULT;
@@ -182,6 +182,6 @@ async fn refused(controller: &Replica) -> BTreeMap<String, u64> {
 
 /// Each agent is a connection of this process.
 fn may_open_many() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
 }

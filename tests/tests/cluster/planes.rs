@@ -47,7 +47,7 @@ async fn a_server_that_dies_is_reported_with_its_log() {
     let world = World::open("planes suite").unwrap();
     let mut plane = world.control_plane(&Options::named("dying")).await.unwrap();
     let etcd = plane.servers().iter().find(|server| server.name() == "dying-etcd").unwrap();
-    assert!(etcd.signal(Signal::KILL));
+    assert!(etcd.signal(Signal::SIGKILL));
     let died = wait::until_some("the end is seen", Duration::from_secs(10), || {
         let died = plane.check().err();
         async { Ok(died) }

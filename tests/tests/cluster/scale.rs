@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use muster_tests::cluster::{Kwok, Options, fake_node};
+use muster_tests::meter::used;
 use muster_tests::process::Running;
 use muster_tests::snapshot::is_ready;
 use muster_tests::wait::{self, Selection};
@@ -56,11 +57,9 @@ async fn add_pods(client: &Client) {
     running.await.unwrap();
 }
 
-/// Resident memory in MiB, as `/proc/PID/status` has it.
+/// Resident memory in MiB.
 fn memory(server: &Running) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id().pid)).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+    used(server.id()).unwrap().memory >> 20
 }
 
 #[tokio::test]

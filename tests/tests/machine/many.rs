@@ -48,9 +48,9 @@ async fn together(site: &Site, count: usize) {
 
 /// MiB of memory that are free or can be freed.
 fn available() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+    let mut system = sysinfo::System::new().unwrap();
+    system.refresh_memory();
+    system.available_memory() >> 20
 }
 
 #[test]

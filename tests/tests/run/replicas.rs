@@ -45,7 +45,7 @@ async fn a_leader_that_is_told_to_stop_hands_over_within_two_seconds() {
     });
     started.await.unwrap();
     let asked = Instant::now();
-    assert!(first.signal(Signal::TERM));
+    assert!(first.signal(Signal::SIGTERM));
     let next = leader(&ground, &leads).await;
     let took = asked.elapsed();
     assert_ne!(next, leads);
@@ -62,7 +62,7 @@ async fn a_leader_that_is_killed_is_followed_within_twenty_seconds() {
     let ground = Ground::new("run suite").await;
     let (first, leads, second) = two(&ground).await;
     let killed = Instant::now();
-    assert!(first.signal(Signal::KILL));
+    assert!(first.signal(Signal::SIGKILL));
     ground.deploy(3).await;
     leader(&ground, &leads).await;
     let took = killed.elapsed();
@@ -77,10 +77,10 @@ async fn a_leader_that_is_killed_is_followed_within_twenty_seconds() {
 async fn a_leader_that_was_starved_stands_for_election_again() {
     let ground = Ground::new("run suite").await;
     let (mut first, leads, second) = two(&ground).await;
-    assert!(first.signal(Signal::STOP));
+    assert!(first.signal(Signal::SIGSTOP));
     let next = leader(&ground, &leads).await;
     // Its lease is somebody else's by now: what it was about to write is not written, and it does not end as Karpenter does.
-    assert!(first.signal(Signal::CONT));
+    assert!(first.signal(Signal::SIGCONT));
     let log = first.log().to_owned();
     let stands_back = wait::until_some("it does not lead any more", SOON, || {
         let text = std::fs::read_to_string(&log).unwrap_or_default();
@@ -93,7 +93,7 @@ async fn a_leader_that_was_starved_stands_for_election_again() {
     let leases: Api<Lease> = Api::namespaced(ground.client(), "kube-system");
     assert_eq!(holder(&leases.get(LEASE).await.unwrap()), next, "one leads");
 
-    assert!(second.signal(Signal::KILL));
+    assert!(second.signal(Signal::SIGKILL));
     assert_eq!(leader(&ground, &next).await, leads, "it is elected again");
     ground.scale(0).await;
     ground.clear(SOON).await;

@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use muster_tests::ledger::{Root, WorldState, alive_in, sweep, worlds};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// A start takes about so long on an idle machine: later kills meet a world that runs, with a machine in it.
 const START: Duration = Duration::from_secs(12);
@@ -33,8 +35,12 @@ fn world_of(owner: &Child) -> Option<WorldState> {
     states.into_iter().find(|state| state.header.as_ref().is_some_and(|header| header.process.pid == pid))
 }
 
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
+}
+
 fn folder_of(world: &WorldState) -> PathBuf {
-    let user = rustix::process::geteuid().as_raw();
+    let user = nix::unistd::geteuid();
     std::env::temp_dir().join(format!("muster-world-{user}-{}", world.number))
 }
 
@@ -70,7 +76,7 @@ fn kill_while_ending(times: u32) {
     let root = Root::of_this_machine().unwrap();
     for round in 0..times {
         let (mut owner, world) = started(1);
-        rustix::process::kill_process(rustix::process::Pid::from_child(&owner), rustix::process::Signal::TERM).unwrap();
+        kill(pid_of(&owner), Signal::SIGTERM).unwrap();
         let moment = END * round / times;
         std::thread::sleep(moment);
         // Gone already, if it was fast.
@@ -99,10 +105,9 @@ fn many_killed_worlds_are_cleaned_up() {
 /// Ctrl-C, a closed terminal, and `down` from another one.
 #[test]
 fn a_world_that_is_told_to_end_leaves_nothing() {
-    for (signal, machines) in [(rustix::process::Signal::INT, 2), (rustix::process::Signal::HUP, 0)] {
+    for (signal, machines) in [(Signal::SIGINT, 2), (Signal::SIGHUP, 0)] {
         let (mut owner, world) = started(machines);
-        let pid = rustix::process::Pid::from_child(&owner);
-        rustix::process::kill_process(pid, signal).unwrap();
+        kill(pid_of(&owner), signal).unwrap();
         assert!(owner.wait().unwrap().success(), "{signal:?}");
         gone(&world);
     }

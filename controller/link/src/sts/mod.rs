@@ -5,11 +5,13 @@
 //! therefore choose nothing of the request but its own credentials and signature.
 
 mod answer;
+mod partition;
 mod proof;
 mod sign;
 
 pub use self::answer::{Caller, LONGEST_ANSWER, read};
-pub use self::proof::{RoleFault, RoleProof, SignedRequest, host};
+pub use self::partition::{host, is_host};
+pub use self::proof::{RoleFault, RoleProof, SignedRequest};
 pub use self::sign::Credentials;
 
 /// Reason why the signer is unknown.

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::key::KeyHash;
 use crate::nonce::Nonce;
+use crate::sts::host;
 
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256 ";
 /// Headers that must be signed, exactly these, in the order of Signature Version 4.
@@ -72,22 +73,6 @@ impl std::fmt::Debug for SignedRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SignedRequest").field("host", &self.host).finish_non_exhaustive()
     }
-}
-
-/// Returns the host of STS in a region, by the domain of its partition (AWS General Reference, "AWS STS endpoints"; for
-/// the isolated partitions, `partitions.json` of the SDKs).
-#[must_use]
-pub fn host(region: &str) -> String {
-    let domain = match region.split('-').next() {
-        Some("cn") => "amazonaws.com.cn",
-        Some("eusc") => "amazonaws.eu",
-        _ if region.starts_with("us-iso-") => "c2s.ic.gov",
-        _ if region.starts_with("us-isob-") => "sc2s.sgov.gov",
-        _ if region.starts_with("us-isof-") => "csp.hci.ic.gov",
-        _ if region.starts_with("eu-isoe-") => "cloud.adc-e.uk",
-        _ => "amazonaws.com",
-    };
-    format!("sts.{region}.{domain}")
 }
 
 impl RoleProof {
@@ -170,25 +155,4 @@ fn time(text: &str) -> Option<Timestamp> {
     let time = read.to_zoned(TimeZone::UTC).ok()?.timestamp();
     // `strtime` also accepts blanks and signs.
     (time.strftime("%Y%m%dT%H%M%SZ").to_string() == text).then_some(time)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sts_is_in_the_domain_of_the_partition() {
-        for (region, expected) in [
-            ("eu-west-1", "sts.eu-west-1.amazonaws.com"),
-            ("us-gov-west-1", "sts.us-gov-west-1.amazonaws.com"),
-            ("cn-north-1", "sts.cn-north-1.amazonaws.com.cn"),
-            ("eusc-de-east-1", "sts.eusc-de-east-1.amazonaws.eu"),
-            ("us-iso-east-1", "sts.us-iso-east-1.c2s.ic.gov"),
-            ("us-isob-east-1", "sts.us-isob-east-1.sc2s.sgov.gov"),
-            ("us-isof-south-1", "sts.us-isof-south-1.csp.hci.ic.gov"),
-            ("eu-isoe-west-1", "sts.eu-isoe-west-1.cloud.adc-e.uk"),
-        ] {
-            assert_eq!(host(region), expected);
-        }
-    }
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, Tag, sign as hmac};
 use jiff::Timestamp;
 
-use super::RoleProof;
-use super::proof::{ALGORITHM, BODY, CONTENT_TYPE, SIGNED_HEADERS, host};
+use super::proof::{ALGORITHM, BODY, CONTENT_TYPE, SIGNED_HEADERS};
+use super::{RoleProof, host};
 use crate::key::{Hex, KeyHash, sha256};
 use crate::nonce::Nonce;
 

@@ -16,7 +16,8 @@ pub(crate) struct IamPolicyArguments {
     /// The account, by its twelve digits; any, if it is not given
     #[arg(long, value_name = "ID", default_value = "*")]
     pub(crate) account: String,
-    /// The partition: `aws`, `aws-cn`, `aws-us-gov` [default: that of the region]
+    /// The partition: `aws`, `aws-cn`, `aws-eusc`, `aws-us-gov`, `aws-iso`, `aws-iso-b`, `aws-iso-e` or `aws-iso-f`
+    /// [default: that of the region]
     #[arg(long, value_name = "NAME")]
     pub(crate) partition: Option<String>,
     /// Name of the role of nodes, or its ARN; `*` stands for any text [default: KarpenterNodeRole- and the cluster's

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Error;
+use std::time::Duration;
 
 use muster_aws::quantity;
 use muster_gateway::Refusals;
@@ -11,6 +12,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
 
 use crate::watch::ClusterCache;
 
@@ -18,18 +20,13 @@ use crate::watch::ClusterCache;
 #[derive(Debug)]
 pub(super) struct ClusterMetrics(pub(super) ClusterCache);
 
-/// This process, from `/proc/self`.
+/// This process.
 #[derive(Debug)]
 pub(super) struct Process;
 
 /// Refused agent requests.
 #[derive(Debug)]
 pub(super) struct Refused(pub(super) Refusals);
-
-/// Clock ticks per second in `/proc`: fixed since Linux 2.6.
-const TICKS: f64 = 100.0;
-/// Page size in bytes on all supported machines.
-const PAGE: u64 = 4096;
 
 fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64) -> Result<(), Error> {
     ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
@@ -90,20 +87,16 @@ impl Collector for Refused {
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
-        let stat = read("stat");
-        // The program name, in parentheses, may contain spaces.
-        let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-        let seconds = (field(14) + field(15)) as f64 / TICKS;
+        let Ok(own) = sysinfo::get_current_pid() else { return Ok(()) };
+        let Ok(mut system) = System::new() else { return Ok(()) };
+        let kind = ProcessRefreshKind::nothing().without_tasks().with_cpu().with_memory();
+        system.refresh_processes_specifics(ProcessesToUpdate::Some(&[own]), false, kind);
+        let Some(process) = system.process(own) else { return Ok(()) };
+        let seconds = Duration::from_millis(process.accumulated_cpu_time()).as_secs_f64();
         let cpu = encoder.encode_descriptor("process_cpu_seconds", "CPU time", None, MetricType::Counter)?;
         ConstCounter::new(seconds).encode(cpu)?;
-        let statm = read("statm");
-        let resident = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
-        let bytes = |pages: u64| (pages * PAGE) as f64;
-        gauge(&mut encoder, "process_resident_memory_bytes", "Memory", bytes(resident))?;
-        gauge(&mut encoder, "process_virtual_memory_bytes", "Address space", field(23) as f64)?;
-        let files = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-        gauge(&mut encoder, "process_open_fds", "Open files", files as f64)
+        gauge(&mut encoder, "process_resident_memory_bytes", "Memory", process.memory() as f64)?;
+        gauge(&mut encoder, "process_virtual_memory_bytes", "Address space", process.virtual_memory() as f64)?;
+        gauge(&mut encoder, "process_open_fds", "Open files", process.open_files().unwrap_or_default() as f64)
     }
 }

@@ -90,13 +90,7 @@ impl DisruptionPlanner {
 
     /// Takes note of the commands of `decision` that are begun at `now`: what they promise is compared with what comes
     /// of them. A command that is held back, by a pause for example, promises nothing.
-    pub fn note_begun(
-        &mut self,
-        input: &DisruptionInput,
-        decision: &Decision,
-        begun: &[CommandStart],
-        now: Timestamp,
-    ) {
+    pub fn note_begun(&mut self, input: &DisruptionInput, decision: &Decision, begun: &[CommandStart], now: Timestamp) {
         let commands = begun.iter().filter_map(|start| decision.commands.get(start.number));
         self.savings.note_begun(input, commands, now);
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fs_err as fs;
 use muster_bootstrap::Family;
+use sysinfo::{DiskRefreshKind, Disks, System};
 use windows_registry::LOCAL_MACHINE;
 
 use crate::devices::chain::Sightings;
@@ -51,11 +52,12 @@ pub fn specifier(_: char) -> Option<String> {
 #[must_use]
 pub fn read(ports: BTreeSet<u16>) -> Machine {
     Machine {
-        host_name: gethostname::gethostname().to_string_lossy().into_owned(),
+        host_name: System::host_name().unwrap_or_default(),
         boot_id: boot_id(),
         has_unified_cgroups: true,
         disks: disk().map(|disk| (DISK.to_owned(), disk)).into_iter().collect(),
         ports,
+        uptime: System::uptime().unwrap_or(0),
         containerd_config: fs::read_to_string(r"C:\Program Files\containerd\config.toml").ok(),
         ..Machine::default()
     }
@@ -68,8 +70,9 @@ pub fn ports() -> BTreeSet<u16> {
 }
 
 fn disk() -> Option<Disk> {
-    let room = fs4::statvfs(DISK).ok()?;
-    Some(Disk { size: room.total_space(), free: room.available_space() })
+    let disks = Disks::new_with_refreshed_list_specifics(DiskRefreshKind::nothing().with_storage()).ok()?;
+    let disk = disks.iter().find(|disk| disk.mount_point() == Path::new(DISK))?;
+    Some(Disk { size: disk.total_space(), free: disk.available_space() })
 }
 
 fn is_open(port: u16) -> bool {

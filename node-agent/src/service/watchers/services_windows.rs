@@ -15,7 +15,7 @@ use crate::boot_state::Observation;
 use crate::probes::journal::Journal;
 use crate::probes::supervisor;
 use crate::publish::socket::Asked;
-use crate::service::log;
+use crate::service::Ended;
 use crate::watch::services::Services;
 use crate::watch::units::Unit;
 
@@ -53,7 +53,7 @@ pub(super) async fn follow(observed: Observed, known: watch::Receiver<Known>, as
         }
         if has_started {
             let (answer_tx, answer_rx) = oneshot::channel();
-            asked.send(answer_tx).await.map_err(|_| "the agent is ending".to_owned())?;
+            asked.send(answer_tx).await.map_err(|_| Ended::Ending)?;
             tokio::spawn(hold_back(answer_rx));
         }
         let pause = if is_settled { READ_WHEN_SETTLED } else { READ };
@@ -81,8 +81,8 @@ async fn hold_back(answer: oneshot::Receiver<muster_proto::muster::AdmitKubeletR
         return;
     }
     if supervisor::order("stop", "kubelet").await {
-        log(&format!("the kubelet is kept from running: {}: {}", answer.code, answer.message));
+        tracing::warn!("the kubelet is kept from running: {}: {}", answer.code, answer.message);
     } else {
-        log("the kubelet's service cannot be stopped");
+        tracing::warn!("the kubelet's service cannot be stopped");
     }
 }

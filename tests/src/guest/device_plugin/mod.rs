@@ -11,14 +11,14 @@
 mod v1beta1;
 
 use std::collections::HashMap;
-use std::os::fd::AsFd;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use anyhow::{Context, Result, bail};
 use hyper_util::rt::TokioIo;
 use muster_tests::machine::Inventory;
-use rustix::fs::inotify;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -102,15 +102,10 @@ async fn connect() -> Result<Channel> {
 
 /// Returns when the kubelet has made its socket anew.
 fn kubelet_restarted() -> Result<()> {
-    let watch = inotify::init(inotify::CreateFlags::CLOEXEC)?;
-    inotify::add_watch(&watch, FOLDER, inotify::WatchFlags::CREATE)?;
-    let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
-    let mut events = inotify::Reader::new(watch.as_fd(), &mut buffer);
-    loop {
-        if events.next()?.file_name().is_some_and(|name| name.to_bytes() == KUBELET.as_bytes()) {
-            return Ok(());
-        }
-    }
+    let watch = Inotify::init(InitFlags::IN_CLOEXEC)?;
+    watch.add_watch(FOLDER, AddWatchFlags::IN_CREATE)?;
+    while !watch.read_events()?.iter().any(|event| event.name.as_deref() == Some(OsStr::new(KUBELET))) {}
+    Ok(())
 }
 
 struct Plugin {

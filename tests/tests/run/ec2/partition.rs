@@ -110,7 +110,7 @@ async fn a_leader_that_is_cut_off_writes_nothing_once_another_one_leads() {
     ground.ec2.faults().lift(busy);
     ground.deploy(4, json!({})).await;
     ground.running(4, SOON).await;
-    assert!(second.signal(Signal::KILL));
+    assert!(second.signal(Signal::SIGKILL));
     terms.push(ground.leader(&terms[1].holder).await);
     assert_eq!(terms[2].holder, terms[0].holder, "{}", first.said());
     ground.deploy(5, json!({})).await;
