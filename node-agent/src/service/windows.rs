@@ -233,7 +233,8 @@ fn close(folder: &Path) -> io::Result<()> {
         let mut command = Command::new("icacls.exe");
         command.arg(folder).args(step).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if !command.status().is_ok_and(|status| status.success()) {
-            let message = format!("`{}` cannot be closed to others: icacls.exe {} has failed", folder.display(), step[0]);
+            let message =
+                format!("`{}` cannot be closed to others: icacls.exe {} has failed", folder.display(), step[0]);
             return Err(io::Error::other(message));
         }
     }
