@@ -43,6 +43,7 @@ struct Bounds {
     network: Rate,
     open: usize,
     strange: usize,
+    shaking: usize,
 }
 
 #[derive(Debug)]
@@ -56,6 +57,8 @@ struct State {
 #[derive(Debug)]
 struct Counts {
     count: usize,
+    /// Connections of these whose handshakes are not finished.
+    shaking: usize,
     bucket: Bucket,
     /// Time until which the source is one of a node, which the strangers of its network do not keep away.
     node_until: Option<Instant>,
@@ -74,6 +77,8 @@ pub(crate) struct Arrival {
     source: IpAddr,
     /// `None` once the connection is known to be a node's.
     network: Option<IpAddr>,
+    /// True until the handshake is finished.
+    is_shaking: bool,
 }
 
 /// Returns the source of an address.
@@ -102,6 +107,7 @@ impl Arrivals {
             network: limits.arrivals_of_network,
             open: limits.connections_of_address,
             strange: limits.strangers_of_network,
+            shaking: limits.handshakes_of_network,
         };
         let state = State { sources: HashMap::new(), networks: HashMap::new(), forgotten_at: now };
         Self(Arc::new(Inner { bounds, state: Mutex::new(state) }))
@@ -126,7 +132,7 @@ impl Arrivals {
             networks.retain(|_, it| it.count > 0 || !it.bucket.is_full(bounds.network, now));
         }
         let is_full = sources.len() >= SOURCES;
-        let new = |rate| Counts { count: 0, bucket: Bucket::full(rate, now), node_until: None };
+        let new = |rate| Counts { count: 0, shaking: 0, bucket: Bucket::full(rate, now), node_until: None };
         let own = match sources.entry(source) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(_) if is_full => return Err("TooManySources"),
@@ -141,28 +147,41 @@ impl Arrivals {
         }
         if own.is_node(now) {
             own.count += 1;
-            return Ok(Arrival { all: self.clone(), source, network: None });
+            return Ok(Arrival { all: self.clone(), source, network: None, is_shaking: false });
         }
         let of_network = networks.entry(network).or_insert_with(|| new(bounds.network));
         if of_network.count >= bounds.strange {
             return Err("TooManyStrangersOfNetwork");
+        }
+        if of_network.shaking >= bounds.shaking {
+            return Err("TooManyUnfinishedOfNetwork");
         }
         if !of_network.bucket.take(bounds.network, now) {
             return Err("TooManyHandshakesOfNetwork");
         }
         own.count += 1;
         of_network.count += 1;
-        Ok(Arrival { all: self.clone(), source, network: Some(network) })
-    }
-
-    fn leave_network(&self, network: IpAddr) {
-        if let Some(it) = self.lock().networks.get_mut(&network) {
-            it.count = it.count.saturating_sub(1);
-        }
+        of_network.shaking += 1;
+        Ok(Arrival { all: self.clone(), source, network: Some(network), is_shaking: true })
     }
 }
 
 impl Arrival {
+    /// Returns true if the source is not one of a node's connection of the last hour.
+    pub(crate) const fn is_strange(&self) -> bool {
+        self.network.is_some()
+    }
+
+    /// Notes that the handshake is finished.
+    pub(crate) fn shaken(&mut self) {
+        let was_shaking = std::mem::take(&mut self.is_shaking);
+        if let (true, Some(network)) = (was_shaking, self.network)
+            && let Some(it) = self.all.lock().networks.get_mut(&network)
+        {
+            it.shaking = it.shaking.saturating_sub(1);
+        }
+    }
+
     /// Notes that the connection is a node's, which does not count among the strangers of its network, and that others
     /// from its source may be for a while.
     pub(crate) fn known(&mut self, now: Instant) {
@@ -173,8 +192,11 @@ impl Arrival {
     }
 
     fn leave(&mut self) {
-        if let Some(network) = self.network.take() {
-            self.all.leave_network(network);
+        self.shaken();
+        if let Some(network) = self.network.take()
+            && let Some(it) = self.all.lock().networks.get_mut(&network)
+        {
+            it.count = it.count.saturating_sub(1);
         }
     }
 }
@@ -254,6 +276,24 @@ mod tests {
         first.known(now);
         assert!(all.admit(at("10.0.0.3"), now).is_ok());
         assert!(all.admit(at("10.0.1.3"), now).is_ok(), "another network");
+    }
+
+    #[test]
+    fn a_network_has_so_many_unfinished_handshakes() {
+        let now = Instant::now();
+        let all = arrivals(&Limits { handshakes_of_network: 2, ..Limits::default() }, now);
+        let mut first = all.admit(at("10.0.0.1"), now).unwrap();
+        let second = all.admit(at("10.0.0.2"), now).unwrap();
+        assert_eq!(all.admit(at("10.0.0.3"), now).unwrap_err(), "TooManyUnfinishedOfNetwork");
+        assert!(all.admit(at("10.0.1.3"), now).is_ok(), "another network");
+        first.shaken();
+        let third = all.admit(at("10.0.0.3"), now).unwrap();
+        assert_eq!(all.admit(at("10.0.0.4"), now).unwrap_err(), "TooManyUnfinishedOfNetwork");
+        drop((second, third));
+        let unfinished = |all: &Arrivals| all.lock().networks[&at("10.0.0.0")].shaking;
+        assert_eq!(unfinished(&all), 0);
+        drop(first);
+        assert_eq!(unfinished(&all), 0, "one that has finished is not counted twice");
     }
 
     #[test]

@@ -26,9 +26,11 @@ pub struct Limits {
     pub arrivals: Rate,
     /// Rate of connections from one network. All nodes of a subnet reconnect within half a minute.
     pub arrivals_of_network: Rate,
-    /// Maximum number of handshakes in progress. A place is taken for milliseconds by a node, and for `hello` by a
-    /// client that says nothing.
+    /// Maximum number of handshakes in progress, and as many for the sources of nodes' connections of the last hour. A
+    /// place is taken for milliseconds by a node, and for `hello` by a client that says nothing.
     pub handshakes: usize,
+    /// Maximum number of these from one network, apart from those sources: as many as an IPv4 /24 has addresses.
+    pub handshakes_of_network: usize,
     /// Timeout of the first message of a handshake, which a client sends as soon as it is connected.
     pub hello: Duration,
     /// Timeout of a handshake.
@@ -72,6 +74,7 @@ impl Default for Limits {
             arrivals: Rate::new(16, Duration::from_millis(250)),
             arrivals_of_network: Rate::new(2048, Duration::from_millis(4)),
             handshakes: 2048,
+            handshakes_of_network: 256,
             hello: Duration::from_secs(3),
             handshake: Duration::from_secs(10),
             age: Duration::from_mins(30),

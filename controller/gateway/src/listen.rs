@@ -143,8 +143,9 @@ pub async fn serve<S: Sources, O: Operators>(
         .prepare();
     let arrivals = Arrivals::new(&limits, Instant::now());
     let places = |most: usize| Arc::new(Semaphore::new(most));
-    let (handshakes, strangers, nodes) =
-        (places(limits.handshakes), places(limits.strangers), places(limits.connections));
+    // Strangers, however many networks they have, take no place from a node that reconnects.
+    let (of_strangers, of_nodes) = (places(limits.handshakes), places(limits.handshakes));
+    let (strangers, nodes) = (places(limits.strangers), places(limits.connections));
     let shared = Arc::new(Shared { gate, reception, routes, authority, strangers, nodes, limits, clock });
     let (ending_tx, ending) = watch::channel(false);
     let mut connections = JoinSet::new();
@@ -171,7 +172,8 @@ pub async fn serve<S: Sources, O: Operators>(
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&handshakes).try_acquire_owned() else {
+        let handshakes = if arrival.is_strange() { &of_strangers } else { &of_nodes };
+        let Ok(place) = Arc::clone(handshakes).try_acquire_owned() else {
             refusals.count("TooManyHandshakes");
             continue;
         };
@@ -201,6 +203,7 @@ async fn connection<S: Sources, O: Operators>(
     };
     // A node needs a place among strangers for no moment, so a flood of them does not keep it out.
     drop(handshake);
+    arrival.shaken();
     let (_place, first_age) = if let Some(peer) = peer.as_ref().filter(|peer| peer.node.is_some()) {
         arrival.known(Instant::now());
         let Ok(place) = Arc::clone(&shared.nodes).try_acquire_owned() else {

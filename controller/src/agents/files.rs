@@ -17,11 +17,12 @@ pub(super) fn allow(wanted: Limits) -> Limits {
         }
     };
     let own = (own != RLIM_INFINITY).then_some(own);
-    let others = wanted.strangers + wanted.handshakes;
+    // Handshakes of nodes and of strangers have places apart.
+    let others = wanted.strangers + 2 * wanted.handshakes;
     let (connections, fitting) = within((wanted.connections, others), own);
     // Strangers and handshakes in the proportion in which they are wanted.
     let strangers = fitting * wanted.strangers / others.max(1);
-    let handshakes = fitting - strangers;
+    let handshakes = (fitting - strangers) / 2;
     if connections < wanted.connections {
         let hint = "raise the hard limit of open files (`ulimit -Hn`) of the container";
         tracing::warn!(

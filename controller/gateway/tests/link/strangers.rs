@@ -149,3 +149,25 @@ async fn a_stranger_has_small_windows_and_two_calls_at_once() {
     assert_eq!(settings(&Node::new(B)).await, (2, 32 * 1024));
     assert_eq!(settings(&Node::enrolled(A, &world).await).await, (8, 64 * 1024));
 }
+
+#[tokio::test]
+async fn silent_networks_lock_no_enrolled_node_out() {
+    let limits = Limits { handshakes: 4, handshakes_of_network: 2, ..hasty() };
+    let world =
+        World::with(Limits { hello: Duration::from_secs(60), handshake: Duration::from_secs(60), ..limits }).await;
+    let node = Node::enrolled(A, &world).await;
+    let mut held = Vec::new();
+    for network in [1, 2] {
+        for host in [1, 2] {
+            held.push(silent(&world, [127, 0, network, host]).await);
+        }
+        hung_up(silent(&world, [127, 0, network, 3]).await).await;
+    }
+    assert_eq!(world.refusals.of("TooManyUnfinishedOfNetwork"), 2);
+    hung_up(silent(&world, [127, 0, 3, 1]).await).await;
+    assert_eq!(world.refusals.of("TooManyHandshakes"), 1, "all places of strangers are taken");
+    let talk = Talk::open(&node, &world).await;
+    talk.report(1).await;
+    world.memory.until(|state| state.kept.iter().any(|(instance, _)| instance == A)).await;
+    drop(held);
+}
