@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::families::al2::bootstrap_call;
-use crate::families::cloud_init::commands_of;
+use crate::script_commands::{bootstrap_call, commands_of};
 use crate::userdata::{Part, PartKind, UserData};
 use crate::words::shell::commands;
 

@@ -1,34 +1,9 @@
 //! Findings and their severity.
 
-use std::fmt;
-
-use serde::Serialize;
-
 use crate::place::{Evidence, Place};
 use crate::secrets::{self, Values};
+pub use crate::severity::Severity;
 use crate::verdicts::Verdict;
-
-/// Severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The node does not join, or joins with a wrong configuration.
-    Error,
-    /// The node joins, but part of the document does not have its apparent effect.
-    Warning,
-    /// Informational.
-    Info,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Info => "info",
-        })
-    }
-}
 
 /// A finding: its verdict, severity, message, fix and evidence. None of its texts holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! The agent inspects the machine; this module judges. It covers AL2023 and Windows: other families have other paths,
 //! and no common way of building images.
 
+use crate::arch::Arch;
 use crate::finding::Findings;
-use crate::input::Arch;
 use crate::place::Place;
 use crate::verdicts::{self, Verdict};
 

@@ -1,22 +1,13 @@
 //! Input of a judgement: documents, and the result that they must have.
 
-use std::fmt;
 use std::str::FromStr;
 
+pub use crate::arch::{Arch, UnknownArch};
 use crate::family::Family;
 use crate::image::Image;
 use crate::kubelet::arguments::FlagSet;
 use crate::kubelet::taints::Taint;
 use crate::userdata::UserData;
-
-/// A processor architecture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Arch {
-    /// x86_64.
-    Amd64,
-    /// aarch64.
-    Arm64,
-}
 
 /// A file, with its name in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,29 +92,3 @@ impl FromStr for RequiredLabel {
         is_label.then(|| Self { key: key.to_owned(), value: value.map(ToOwned::to_owned) }).ok_or(NotALabel)
     }
 }
-
-impl fmt::Display for Arch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Amd64 => "amd64",
-            Self::Arm64 => "arm64",
-        })
-    }
-}
-
-impl FromStr for Arch {
-    type Err = UnknownArch;
-
-    fn from_str(text: &str) -> Result<Self, UnknownArch> {
-        match text.to_ascii_lowercase().as_str() {
-            "amd64" | "x86_64" => Ok(Self::Amd64),
-            "arm64" | "aarch64" => Ok(Self::Arm64),
-            _ => Err(UnknownArch),
-        }
-    }
-}
-
-/// Error for a name that is not a CPU architecture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no such architecture")]
-pub struct UnknownArch;

@@ -15,11 +15,14 @@
 //! This crate does no I/O, reads no clock and does not depend on the platform: the agent can judge a Linux document on
 //! Windows. Every decision is a value; every problem is a [`Finding`](finding::Finding) with a code of [`verdicts`].
 
+mod arch;
 mod families;
 mod likeness;
 mod parsed;
 mod printable;
 mod rules;
+mod script_commands;
+mod severity;
 mod tree;
 mod validate;
 

@@ -37,24 +37,42 @@ use crate::verdicts;
 /// ```
 #[must_use]
 pub fn validate(input: &BootstrapInput) -> Report {
-    let secrets = secrets(input);
-    let mut findings = Findings::without(secrets.clone());
-    let mut bootstrap = ParsedBootstrap::default();
+    let mut findings = Findings::without(secrets(input));
     let family = family(input);
+    let bootstrap = parsed(input, family, &mut findings);
+    let texts: Vec<&str> = bootstrap.arguments.iter().map(|argument| argument.text.as_str()).collect();
+    let is_open = |index: usize| bootstrap.arguments.get(index).is_some_and(|argument: &Argument| argument.is_open);
+    let parsed = arguments::parse(&texts, &is_open, &input.flags);
+    let kubelet = Kubelet { config: merged(&bootstrap.layers), parsed };
+    judge(input, family, &bootstrap, &kubelet, &mut findings);
+    let node_name = rules::registration::name(&bootstrap, &kubelet.parsed, &mut findings);
+    let effective = Effective { node_name, ..effective(input, family, &bootstrap, kubelet) };
+    Report { findings: findings.into_sorted(), effective }
+}
+
+/// Configuration of the kubelet: its files and its flags.
+struct Kubelet {
+    config: serde_json::Map<String, serde_json::Value>,
+    parsed: arguments::Parsed,
+}
+
+/// Parses all documents, in the order in which they take effect.
+fn parsed(input: &BootstrapInput, family: Family, findings: &mut Findings) -> ParsedBootstrap {
+    let mut bootstrap = ParsedBootstrap::default();
     if let Some(user_data) = &input.user_data {
-        rules::agent::check(user_data, family, &mut findings);
+        rules::agent::check(user_data, family, findings);
     }
     // Karpenter and Muster add the call of the bootstrap; if the kubelet is already configured, the bootstrap has run.
     let is_all = !input.is_of_node_class && input.kubelet_command.is_none() && input.environment_file.is_none();
     let is_told = input.family.is_some();
     if let Some(user_data) = &input.user_data
-        && rules::envelope::check(user_data, family, &mut findings)
-        && (!is_all || rules::envelope::content(user_data, family, is_told, &mut findings))
+        && rules::envelope::check(user_data, family, findings)
+        && (!is_all || rules::envelope::content(user_data, family, is_told, findings))
     {
-        read(input, user_data, family, &mut bootstrap, &mut findings);
-        rules::scripts::check(user_data, family, is_all, &mut findings);
+        read(input, user_data, family, &mut bootstrap, findings);
+        rules::scripts::check(user_data, family, is_all, findings);
         if let Some(arch) = input.arch {
-            rules::architecture::check(user_data, arch, &mut findings);
+            rules::architecture::check(user_data, arch, findings);
         }
     }
     if input.is_of_node_class {
@@ -65,14 +83,14 @@ pub fn validate(input: &BootstrapInput) -> Report {
     if let Some((found, path)) = &input.kubelet_arch
         && let Some(wanted) = input.arch
     {
-        image::architecture(*found, wanted, path, &mut findings);
+        image::architecture(*found, wanted, path, findings);
     }
     if let Some(image) = &input.image {
-        image::check(image, input.arch, &mut findings);
-        image::drivers(image, &wanted_drivers(input), &mut findings);
+        image::check(image, input.arch, findings);
+        image::drivers(image, &wanted_drivers(input), findings);
     }
     if let Some(file) = &input.environment_file {
-        read_environment(file, family, &mut bootstrap, &mut findings);
+        read_environment(file, family, &mut bootstrap, findings);
     }
     if let Some((name, arguments)) = &input.kubelet_command {
         let place = Source::whole(name.as_str()).anywhere();
@@ -86,28 +104,40 @@ pub fn validate(input: &BootstrapInput) -> Report {
         // The files that the bootstrap has written apply, not the NodeConfig that they were generated from.
         bootstrap.layers.retain(|layer| layer.form != Form::Field);
     }
-    read_configuration(&input.kubelet_config, &mut bootstrap, &mut findings);
+    read_configuration(&input.kubelet_config, &mut bootstrap, findings);
+    bootstrap
+}
 
-    let texts: Vec<&str> = bootstrap.arguments.iter().map(|argument| argument.text.as_str()).collect();
-    let is_open = |index: usize| bootstrap.arguments.get(index).is_some_and(|argument: &Argument| argument.is_open);
-    let parsed = arguments::parse(&texts, &is_open, &input.flags);
-    let config = merged(&bootstrap.layers);
-
-    rules::cluster::check(&bootstrap, &mut findings);
-    rules::arguments::check(&bootstrap, &parsed, &input.flags, &mut findings);
-    rules::config::fields(&bootstrap, input.flags.version, &mut findings);
+/// Applies the rules that need all documents.
+fn judge(
+    input: &BootstrapInput,
+    family: Family,
+    bootstrap: &ParsedBootstrap,
+    Kubelet { config, parsed }: &Kubelet,
+    findings: &mut Findings,
+) {
+    rules::cluster::check(bootstrap, findings);
+    rules::arguments::check(bootstrap, parsed, &input.flags, findings);
+    rules::config::fields(bootstrap, input.flags.version, findings);
     if bootstrap.configures_kubelet {
         let instance_type = input.instance_type.as_deref();
-        rules::config::whole(&bootstrap, &parsed, &config, family, input.flags.version, instance_type, &mut findings);
+        rules::config::whole(bootstrap, parsed, config, family, input.flags.version, instance_type, findings);
     }
-    rules::containerd::version(&bootstrap, input.containerd_version.as_deref(), &mut findings);
-    rules::pods::expression(&bootstrap, input.instance_type.as_deref(), &mut findings);
+    rules::containerd::version(bootstrap, input.containerd_version.as_deref(), findings);
+    rules::pods::expression(bootstrap, input.instance_type.as_deref(), findings);
     if let Some(class) = &input.class {
-        rules::class::check(class, &mut findings);
+        rules::class::check(class, findings);
     }
-    rules::registration::check(input, &bootstrap, &parsed, &config, &mut findings);
-    let node_name = rules::registration::name(&bootstrap, &parsed, &mut findings);
+    rules::registration::check(input, bootstrap, parsed, config, findings);
+}
 
+/// Returns the configuration in effect, without the name of the node.
+fn effective(
+    input: &BootstrapInput,
+    family: Family,
+    bootstrap: &ParsedBootstrap,
+    Kubelet { config, parsed }: Kubelet,
+) -> Effective {
     let in_effect = with_flags(&config, &parsed);
     let max_pods = match &bootstrap.settings {
         Some(settings) => settings.max_pods,
@@ -118,18 +148,18 @@ pub fn validate(input: &BootstrapInput) -> Report {
     };
     let max_pods = max_pods.or_else(|| pods_of_type(input, family, bootstrap.max_pods_expression.as_ref()));
     let text = |stated: Option<&crate::parsed::Stated>| stated.map(|stated| stated.text.clone());
-    let effective = Effective {
+    Effective {
         family,
         cluster_name: text(bootstrap.cluster_name.as_ref()),
         endpoint: text(bootstrap.endpoint.as_ref()),
-        taints: rules::registration::effective_taints(&bootstrap, &parsed, &config),
-        labels: rules::registration::effective_labels(&bootstrap, &parsed),
+        taints: rules::registration::effective_taints(bootstrap, &parsed, &config),
+        labels: rules::registration::effective_labels(bootstrap, &parsed),
         service_cidr: text(bootstrap.service_cidr.as_ref()),
         certificate_authority: text(bootstrap.certificate_authority.as_ref()),
         flags: parsed
             .given
             .iter()
-            .filter(|given| !is_open(given.index))
+            .filter(|given| !bootstrap.arguments.get(given.index).is_some_and(|argument| argument.is_open))
             .map(|given| (given.name.clone(), given.value.clone()))
             .collect(),
         kubelet_settings: in_effect,
@@ -143,10 +173,9 @@ pub fn validate(input: &BootstrapInput) -> Report {
         kubelet_config: config,
         max_pods,
         needs_pod_table: bootstrap.needs_pod_table,
-        node_name,
-        secrets,
-    };
-    Report { findings: findings.into_sorted(), effective }
+        node_name: None,
+        secrets: secrets(input),
+    }
 }
 
 /// Collects the values that the documents assign to secret names.

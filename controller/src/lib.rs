@@ -39,6 +39,8 @@ pub mod kwok;
 #[cfg(feature = "cluster")]
 pub mod permissions;
 #[cfg(feature = "cluster")]
+pub mod provider;
+#[cfg(feature = "cluster")]
 pub mod run;
 #[cfg(feature = "cluster")]
 pub mod watch;

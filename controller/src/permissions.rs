@@ -13,8 +13,10 @@ use muster_gateway::Rule;
 use muster_stages::archive::{SLOTS, slot};
 use muster_stages::step::Write;
 
-use crate::agents::SECRET;
 use crate::watch::kinds::{RESOURCE_SLICES, RESOURCES, SERVICES};
+
+/// Name of the Secret with the keys of the server for agents.
+pub(crate) const AGENTS_SECRET: &str = "muster-agents";
 
 /// Scope of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -170,8 +172,8 @@ const OTHERS: [Permission; 17] = [
     // The keys of the agent service. RBAC cannot restrict `create` by name; an admission policy of the chart does, for
     // the names of `created`.
     of("", "secrets", "create").on(For::Agents).at(Place::LeaseNamespace, Named::Any),
-    of("", "secrets", "get").on(For::Agents).at(Place::LeaseNamespace, Named::One(SECRET)),
-    of("", "secrets", "update").on(For::Agents).at(Place::LeaseNamespace, Named::One(SECRET)),
+    of("", "secrets", "get").on(For::Agents).at(Place::LeaseNamespace, Named::One(AGENTS_SECRET)),
+    of("", "secrets", "update").on(For::Agents).at(Place::LeaseNamespace, Named::One(AGENTS_SECRET)),
     // Records of nodes that failed to join the cluster.
     of("", "configmaps", "create").on(For::Agents).at(Place::LeaseNamespace, Named::Any),
     of("", "configmaps", "get").on(For::Agents).at(Place::LeaseNamespace, Named::Slots),
@@ -315,7 +317,7 @@ pub fn needed_by(uses: Uses) -> Vec<Permission> {
 #[must_use]
 pub fn created() -> (Vec<String>, Vec<String>) {
     let names = |named: Named| named.names().unwrap_or_default();
-    (names(Named::One(SECRET)), names(Named::Slots))
+    (names(Named::One(AGENTS_SECRET)), names(Named::Slots))
 }
 
 /// Returns the rules of a role for a scope and a feature.

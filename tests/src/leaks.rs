@@ -10,7 +10,6 @@
 //! Everything that a test makes carries its mark in a name, a label or a tag.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::ListParams;
@@ -20,33 +19,8 @@ use kube::{Api, ResourceExt};
 use crate::cluster::Cluster;
 use crate::ec2::Ec2;
 use crate::error::{Error, Result};
+pub use crate::item::Item;
 use crate::ledger::Ledger;
-
-/// A thing that outlives the test that made it unless the test removes it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Item {
-    /// As `Node`, `instance`, `launch template`.
-    pub kind: String,
-    /// Its name or identifier.
-    pub name: String,
-    /// The values of its labels or tags, where a mark may be.
-    pub marks: BTreeSet<String>,
-}
-
-impl Item {
-    /// With one mark more.
-    #[must_use]
-    pub fn marked(mut self, mark: &str) -> Self {
-        self.marks.insert(mark.to_owned());
-        self
-    }
-}
-
-impl fmt::Display for Item {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} `{}`", self.kind, self.name)
-    }
-}
 
 /// The items of `now` that the test with the mark `id` has to answer for.
 pub fn left<'a>(id: &str, before: &[Item], now: &'a [Item]) -> Vec<&'a Item> {

@@ -30,6 +30,7 @@ pub mod ec2;
 mod error;
 pub mod imds;
 pub mod instances;
+mod item;
 pub mod leaks;
 pub mod ledger;
 pub mod machine;

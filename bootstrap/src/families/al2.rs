@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::families::cloud_init::commands_of;
 use crate::finding::Findings;
 use crate::network::Network;
 use crate::parsed::{Argument, ParsedBootstrap, Stated};
 use crate::place::{Source, line_text};
 use crate::rules::config::dns_fault;
+use crate::script_commands::{bootstrap_call, commands_of};
 use crate::userdata::{Part, UserData};
 use crate::verdicts;
 use crate::words::letters;
@@ -55,21 +55,6 @@ pub(crate) fn read(user_data: &UserData, bootstrap: &mut ParsedBootstrap, findin
             cut_off(commands.get(index + 1..).unwrap_or_default(), part, bootstrap, findings);
         }
     }
-}
-
-/// Returns the words of a call of bootstrap.sh, and the index of the script among them.
-pub(crate) fn bootstrap_call(command: &Command) -> Option<(&[ShellWord], usize)> {
-    const WRAPPERS: [&str; 8] = ["sudo", "bash", "sh", "exec", "source", ".", "env", "nohup"];
-    for (index, word) in command.words.iter().enumerate() {
-        if word.text.ends_with("/bootstrap.sh") && !word.text.contains("://") {
-            return Some((&command.words, index));
-        }
-        let is_option = word.text.starts_with('-') || word.text.contains('=');
-        if !is_option && !WRAPPERS.iter().any(|wrapper| word.text.rsplit('/').next() == Some(wrapper)) {
-            return None;
-        }
-    }
-    None
 }
 
 fn patches(command: &Command, part: &Part, findings: &mut Findings) {

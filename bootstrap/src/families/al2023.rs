@@ -2,8 +2,6 @@
 //!
 //! Source: nodeadm of awslabs/amazon-eks-ami, release v20260714: `internal/configprovider`, `internal/api`.
 
-use crate::families::al2;
-use crate::families::cloud_init::commands_of;
 use crate::finding::{Findings, Severity};
 use crate::input::BootstrapInput;
 use crate::kubelet::config::{Form, Layer};
@@ -11,6 +9,7 @@ use crate::kubelet::schema::{FieldFault, FieldFaultKind, KUBELET, NODE_CONFIG};
 use crate::parsed::{Argument, ParsedBootstrap, Stated};
 use crate::place::{Place, line_text};
 use crate::rules::{containerd, node_config};
+use crate::script_commands::{bootstrap_call, commands_of};
 use crate::tree::{self, Tree};
 use crate::userdata::{NODE_CONFIG_TYPE, Part, PartKind, UserData};
 use crate::verdicts;
@@ -272,7 +271,7 @@ fn arguments(flags: Vec<(String, Place)>, bootstrap: &mut ParsedBootstrap, findi
 fn scripts(input: &BootstrapInput, user_data: &UserData, findings: &mut Findings) {
     for part in &user_data.parts {
         let commands = commands_of(part);
-        if let Some((words, at)) = commands.iter().find_map(al2::bootstrap_call) {
+        if let Some((words, at)) = commands.iter().find_map(bootstrap_call) {
             // With a NodeConfig, which Muster and Karpenter add, the node joins although the script fails.
             let is_configured = input.is_of_node_class || user_data.of_kind(PartKind::NodeConfig).next().is_some();
             let severity = if is_configured { Severity::Warning } else { Severity::Error };

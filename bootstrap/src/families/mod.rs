@@ -4,6 +4,5 @@
 pub(crate) mod al2;
 pub(crate) mod al2023;
 pub(crate) mod bottlerocket;
-pub(crate) mod cloud_init;
 pub(crate) mod environment_file;
 pub(crate) mod windows;

@@ -1,7 +1,7 @@
 //! Programs that a script downloads for another architecture.
 
+use crate::arch::Arch;
 use crate::finding::{Findings, Severity};
-use crate::input::Arch;
 use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
 use crate::words::shell::commands;

@@ -1,10 +1,9 @@
 //! Scripts of Linux images: whether they run, whether they start the bootstrap, and commands without effect.
 
-use crate::families::al2::bootstrap_call;
-use crate::families::cloud_init::commands_of;
 use crate::family::Family;
 use crate::finding::{Findings, Severity};
 use crate::place::line_text;
+use crate::script_commands::{bootstrap_call, commands_of};
 use crate::userdata::{Part, PartKind, UserData};
 use crate::verdicts;
 use crate::words::shell::{Command, commands};

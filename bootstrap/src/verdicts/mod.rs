@@ -22,7 +22,7 @@ pub use self::network::*;
 pub use self::node::*;
 pub use self::user_data::*;
 pub use self::windows::*;
-use crate::finding::Severity;
+use crate::severity::Severity;
 
 /// Definition of a verdict.
 #[derive(Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@
 //! ```
 
 mod cursor;
+mod environment_file;
 pub mod powershell;
 pub mod shell;
 pub mod systemd;

@@ -1,18 +1,10 @@
-//! Parser of systemd environment files, and systemd's word splitting.
+//! Word splitting of systemd.
 //!
 //! Source: systemd.exec(5) and systemd.service(5); for details that they omit, `src/basic/env-file.c`, `extract-word.c`
 //! and `env-util.c` of systemd 252, which matches AL2023. AL2's version (219) does not differ in anything used here.
 
-use super::{Letter, Word, letters};
-
-/// A variable that an environment file or a directive sets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
-    /// Name of the variable.
-    pub name: String,
-    /// Value of the variable, with the position of each letter in the file.
-    pub value: Vec<Letter>,
-}
+pub use super::environment_file::{Variable, environment_file};
+use super::{Letter, Word};
 
 /// Reason why systemd refuses a text. It logs only a warning in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -26,121 +18,6 @@ pub enum Refused {
 }
 
 pub(super) const WHITESPACE: [char; 4] = [' ', '\t', '\n', '\r'];
-const NEWLINE: [char; 2] = ['\n', '\r'];
-
-// === Environment files ===
-
-enum At {
-    BeforeKey,
-    Key,
-    BeforeValue,
-    Value,
-    ValueEscape,
-    SingleQuoted,
-    DoubleQuoted,
-    DoubleQuotedEscape,
-    Comment,
-    CommentEscape,
-}
-
-/// Parses an environment file. A variable that is set twice is returned twice; the last one applies.
-///
-/// A quote is special only at the beginning of a value. Inside a value that did not begin with one, quotes are ordinary
-/// letters, and the value ends at the end of the line: the next line is read as further variables.
-#[must_use]
-pub fn environment_file(text: &str) -> Vec<Variable> {
-    let mut variables = Vec::new();
-    let mut at = At::BeforeKey;
-    let (mut name, mut value) = (String::new(), Vec::new());
-    // Trailing blanks of an unquoted value are dropped, but not those before the last backslash.
-    let mut kept = 0;
-    let mut finish = |name: &mut String, value: &mut Vec<Letter>, bare_from: Option<usize>| {
-        let is_blank = |letter: &Letter| WHITESPACE.contains(&letter.char);
-        while bare_from.is_some_and(|kept| value.len() > kept) && value.last().is_some_and(is_blank) {
-            value.pop();
-        }
-        let (taken, value) = (std::mem::take(name), std::mem::take(value));
-        let taken = taken.trim_end_matches(WHITESPACE).to_owned();
-        // A value may contain any character, control characters included.
-        if is_name(&taken) {
-            variables.push(Variable { name: taken, value });
-        }
-    };
-    for letter in letters(text) {
-        let char = letter.char;
-        match at {
-            At::BeforeKey if matches!(char, '#' | ';') => at = At::Comment,
-            At::BeforeKey if WHITESPACE.contains(&char) => {}
-            At::BeforeKey => {
-                at = At::Key;
-                name.push(char);
-            }
-            At::Key if NEWLINE.contains(&char) => {
-                at = At::BeforeKey;
-                name.clear();
-            }
-            At::Key if char == '=' => {
-                at = At::BeforeValue;
-                kept = 0;
-            }
-            At::Key => name.push(char),
-            At::BeforeValue if NEWLINE.contains(&char) => {
-                at = At::BeforeKey;
-                finish(&mut name, &mut value, None);
-            }
-            At::BeforeValue if char == '\'' => at = At::SingleQuoted,
-            At::BeforeValue if char == '"' => at = At::DoubleQuoted,
-            At::BeforeValue if char == '\\' => at = At::ValueEscape,
-            At::BeforeValue if WHITESPACE.contains(&char) => {}
-            At::BeforeValue => {
-                at = At::Value;
-                value.push(letter);
-            }
-            At::Value if NEWLINE.contains(&char) => {
-                at = At::BeforeKey;
-                finish(&mut name, &mut value, Some(kept));
-            }
-            At::Value if char == '\\' => {
-                at = At::ValueEscape;
-                kept = value.len();
-            }
-            At::Value => value.push(letter),
-            At::ValueEscape => {
-                at = At::Value;
-                if !NEWLINE.contains(&char) {
-                    value.push(letter);
-                }
-                kept = value.len();
-            }
-            At::SingleQuoted if char == '\'' => at = At::BeforeValue,
-            At::SingleQuoted => value.push(letter),
-            At::DoubleQuoted if char == '"' => at = At::BeforeValue,
-            At::DoubleQuoted if char == '\\' => at = At::DoubleQuotedEscape,
-            At::DoubleQuoted => value.push(letter),
-            At::DoubleQuotedEscape => {
-                at = At::DoubleQuoted;
-                if matches!(char, '"' | '\\' | '`' | '$') {
-                    value.push(letter);
-                } else if char != '\n' {
-                    value.push(Letter { char: '\\', at: letter.at });
-                    value.push(letter);
-                }
-            }
-            At::Comment if char == '\\' => at = At::CommentEscape,
-            At::Comment if NEWLINE.contains(&char) => at = At::BeforeKey,
-            At::Comment => {}
-            At::CommentEscape => at = At::Comment,
-        }
-    }
-    match at {
-        At::Value => finish(&mut name, &mut value, Some(kept)),
-        At::BeforeValue | At::ValueEscape | At::SingleQuoted | At::DoubleQuoted | At::DoubleQuotedEscape => {
-            finish(&mut name, &mut value, None);
-        }
-        At::BeforeKey | At::Key | At::Comment | At::CommentEscape => {}
-    }
-    variables
-}
 
 pub(super) fn is_name(name: &str) -> bool {
     let mut chars = name.chars();

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use muster_api::labels;
 
-use crate::launch::LaunchToken;
+use crate::token::LaunchToken;
 
 /// Purchase option of capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

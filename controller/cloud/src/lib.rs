@@ -22,6 +22,7 @@ mod launch;
 pub mod memory;
 mod moment;
 mod refusals;
+mod token;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -29,10 +30,11 @@ use std::future::Future;
 pub use self::alternatives::{MOST_TYPES, alternatives, first_choice};
 pub use self::error::{CloudError, LaunchError, Reaction};
 pub use self::instance::{CapacityType, Instance, InstanceState, Offering, UnknownCapacityType};
-pub use self::launch::{Alternative, LaunchRequest, LaunchToken, Launched, Refusal, Refused};
+pub use self::launch::{Alternative, LaunchRequest, Launched, Refusal, Refused};
 pub use self::memory::Memory;
 pub use self::moment::after;
 pub use self::refusals::Refusals;
+pub use self::token::LaunchToken;
 
 /// A cloud that launches instances.
 ///

@@ -4,7 +4,7 @@ use std::fmt;
 
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
-use crate::nonce::Nonce;
+use crate::hex::{from_hex, hex};
 
 /// Prefix of the SubjectPublicKeyInfo (DER) of every uncompressed P-256 key: id-ecPublicKey and secp256r1 (RFC 5480).
 const P256_PREFIX: [u8; 26] = [
@@ -13,9 +13,6 @@ const P256_PREFIX: [u8; 26] = [
 ];
 /// Length of an uncompressed point: `04`, then x and y of 32 bytes.
 pub const P256_POINT_BYTES: usize = 65;
-/// Purpose prefix of the message that a previous key signs, so that a signature for another purpose does not fit.
-const AGAIN: &[u8] = b"muster-enrol-again";
-
 /// SHA-256 of a SubjectPublicKeyInfo.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash([u8; SHA256_OUTPUT_LEN]);
@@ -60,43 +57,10 @@ pub fn p256_point(public_key_info: &[u8]) -> Option<&[u8]> {
     (point.len() == P256_POINT_BYTES && point[0] == 4).then_some(point)
 }
 
-/// Returns the message that the previous key signs when an instance enrols again with a new one.
-#[must_use]
-pub fn again_message(nonce: &Nonce, key: &KeyHash) -> Vec<u8> {
-    [AGAIN, nonce.bytes(), key.bytes()].concat()
-}
-
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
     let mut hash = [0; SHA256_OUTPUT_LEN];
     hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
     hash
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(self.0, f)
-    }
-}
-
-pub(crate) fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-}
-
-/// Parses lower-case digits only, so that each value has one text.
-pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    let is_hex = digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
-    if digits.len() != 2 * N || !is_hex {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

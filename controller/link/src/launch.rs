@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::Timestamp;
 
-use crate::key::{KeyHash, from_hex, hex, sha256};
+use crate::hex::{from_hex, hex};
+use crate::key::{KeyHash, sha256};
 
 /// Enrolment data of the NodeClaim that an instance was launched for. It is found by the instance ID in CreateFleet's
 /// answer, so other instances have none.

@@ -24,6 +24,7 @@ pub const GATEWAY_NAME: &str = "gateway.muster.dev";
 
 mod decide;
 pub mod document;
+mod hex;
 mod identity;
 mod key;
 mod launch;
@@ -37,9 +38,9 @@ pub use self::decide::{
     Admission, Answers, Case, Evidence, Policy, PreviousKey, Question, Unasked, check_nonce, decide, examine,
 };
 pub use self::identity::{NodeIdentity, UnknownIdentity};
-pub use self::key::{KeyHash, P256_POINT_BYTES, again_message, p256_point};
+pub use self::key::{KeyHash, P256_POINT_BYTES, p256_point};
 pub use self::launch::{Described, Enrolled, Launch, SecretHash};
-pub use self::nonce::{Given, NONCE_BYTES, NONCE_LIFE, Nonce, NonceSlot};
+pub use self::nonce::{Given, NONCE_BYTES, NONCE_LIFE, Nonce, NonceSlot, again_message};
 pub use self::pins::{Fingerprint, MOST_PINS, Pins};
 pub use self::refusal::{Refusal, Remedy};
 pub use self::token::{LAUNCH_KEY_BYTES, LaunchKey};

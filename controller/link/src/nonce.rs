@@ -4,13 +4,17 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::key::{KeyHash, from_hex, hex};
+use crate::hex::{from_hex, hex};
+use crate::key::KeyHash;
 
 /// Length of a nonce in bytes.
 pub const NONCE_BYTES: usize = 32;
 /// Lifetime of a nonce, from the agent's challenge to its evidence: reading metadata and signing take milliseconds, and
 /// retries of them seconds.
 pub const NONCE_LIFE: SignedDuration = SignedDuration::from_secs(60);
+
+/// Purpose prefix of the message that a previous key signs, so that a signature for another purpose does not fit.
+const AGAIN: &[u8] = b"muster-enrol-again";
 
 /// Nonce of 32 random bytes chosen by the controller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +35,12 @@ pub struct Given {
 /// lives there and ends with it: there is no table that strangers could fill.
 #[derive(Debug, Default)]
 pub struct NonceSlot(Option<Given>);
+
+/// Returns the message that the previous key signs when an instance enrols again with a new one.
+#[must_use]
+pub fn again_message(nonce: &Nonce, key: &KeyHash) -> Vec<u8> {
+    [AGAIN, nonce.bytes(), key.bytes()].concat()
+}
 
 // === impl Nonce ===
 

@@ -6,7 +6,8 @@ use std::fmt;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use crate::key::{from_hex, hex, sha256};
+use crate::hex::{from_hex, hex};
+use crate::key::sha256;
 
 /// Maximum number of CAs that a node trusts: the current and the next one, and two more.
 pub const MOST_PINS: usize = 4;

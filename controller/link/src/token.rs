@@ -8,7 +8,7 @@ use std::fmt;
 
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 
-use crate::key::{Hex, from_hex};
+use crate::hex::{Hex, from_hex};
 
 /// Prefix of a token, so that it is recognized wherever it appears.
 const PREFIX: &str = "mlt-";

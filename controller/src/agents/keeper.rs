@@ -11,9 +11,10 @@ use kube::{Api, Client, ResourceExt};
 use tokio::time::{sleep, timeout};
 
 use super::FIELD_MANAGER;
-use super::keys::{Fault, Keys, SECRET, launch_key, make};
+use super::keys::{Fault, Keys, launch_key, make};
 use super::launch_keys::LaunchStep;
 use super::rotation::{Authorities, Rotation, Step, in_need, step};
+use crate::permissions::AGENTS_SECRET;
 use crate::watch::ClusterCache;
 
 /// Pause before a retry at the start: the API server is unreachable, or the Secret cannot be used.
@@ -87,17 +88,17 @@ impl Keeper {
     /// Reads the keys; makes them if the Secret does not exist.
     async fn ask(&self) -> Result<Keys, Fault> {
         let now = (self.clock)();
-        if let Some(there) = within(self.secrets.get_opt(SECRET)).await?? {
+        if let Some(there) = within(self.secrets.get_opt(AGENTS_SECRET)).await?? {
             return Keys::read(there, now);
         }
         // A create, not an apply: if two replicas start at once, the second must not replace the keys of the first.
         match within(self.secrets.create(&parameters(), &make(now)?)).await? {
             Ok(made) => {
-                tracing::info!(namespace = self.namespace, secret = SECRET, "keys for agents have been made");
+                tracing::info!(namespace = self.namespace, secret = AGENTS_SECRET, "keys for agents have been made");
                 Keys::read(made, now)
             }
             Err(kube::Error::Api(status)) if status.code == 409 => {
-                Keys::read(within(self.secrets.get(SECRET)).await??, now)
+                Keys::read(within(self.secrets.get(AGENTS_SECRET)).await??, now)
             }
             Err(error) => Err(error.into()),
         }
@@ -143,7 +144,7 @@ impl Keeper {
 
     /// Writes the Secret and returns its keys; `None` if the Secret has changed since it was read.
     async fn write(&self, wanted: &Secret) -> Result<Option<Keys>, Fault> {
-        match within(self.secrets.replace(SECRET, &parameters(), wanted)).await? {
+        match within(self.secrets.replace(AGENTS_SECRET, &parameters(), wanted)).await? {
             Ok(written) => Ok(Some(Keys::read(written, (self.clock)())?)),
             // Another replica was faster, or an operator has deleted it: it is read again.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),

@@ -18,9 +18,8 @@ use muster_link::{LAUNCH_KEY_BYTES, LaunchKey};
 
 use super::launch_keys::LaunchKeys;
 use super::rotation::{Authorities, Former, Next};
+use crate::permissions::AGENTS_SECRET;
 
-/// Name of the Secret.
-pub(crate) const SECRET: &str = "muster-agents";
 /// Entries of the Secret: the CA that signs, and the time since which it exists.
 const CERTIFICATE: &str = "ca.crt";
 const KEY: &str = "ca.key";
@@ -56,13 +55,13 @@ pub(super) struct Keys {
 /// Reason why the keys are unavailable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("the Secret `{SECRET}` cannot be read or written: {0}")]
+    #[error("the Secret `{AGENTS_SECRET}` cannot be read or written: {0}")]
     Kube(#[from] kube::Error),
-    #[error("the Secret `{SECRET}` lacks `{0}`, or it cannot be read")]
+    #[error("the Secret `{AGENTS_SECRET}` lacks `{0}`, or it cannot be read")]
     Missing(&'static str),
-    #[error("the Secret `{SECRET}`: {0}")]
+    #[error("the Secret `{AGENTS_SECRET}`: {0}")]
     Authority(#[from] AuthorityFault),
-    #[error("the Secret `{SECRET}` cannot be read or written: no answer within {} s", .0.as_secs())]
+    #[error("the Secret `{AGENTS_SECRET}` cannot be read or written: no answer within {} s", .0.as_secs())]
     Silence(Duration),
     #[error("no random numbers are available")]
     NoRandom,
@@ -73,7 +72,7 @@ pub(super) fn make(now: Timestamp) -> Result<Secret, Fault> {
     let authorities = Authorities::of(Pair::make(now)?, Some(now));
     let launch = LaunchKeys::of(launch_key()?, now);
     let labels = BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), "muster".to_owned())]);
-    let metadata = ObjectMeta { name: Some(SECRET.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
+    let metadata = ObjectMeta { name: Some(AGENTS_SECRET.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
     let bare = Secret { metadata, type_: Some("Opaque".to_owned()), ..Secret::default() };
     Ok(with_launch(with(bare, &authorities), &launch))
 }

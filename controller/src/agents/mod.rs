@@ -14,7 +14,7 @@
 //!                         └─ wants_logs, bundle ──► records (muster_stages::archive): slots in a namespace
 //!
 //!   gateway ──► Operators ─┬─ review ──► TokenReview, SubjectAccessReview
-//!                          ├─ answer ◄── ClusterCache, records, by the functions of the commands (crate::cli)
+//!                          ├─ answer ◄── ClusterCache, records, by the functions of the commands (Documents)
 //!                          ├─ plan, launch, terminate ◄─► orders ◄─► Counter (muster_stages::fleet), on the leader
 //!                          └─ rows ◄── ClusterCache: rows of nodes, updated while there are watches
 //!
@@ -32,6 +32,7 @@ use muster_link::document::Certificates;
 mod answered;
 mod boot;
 mod counter;
+mod documents;
 mod files;
 mod health;
 mod keeper;
@@ -51,7 +52,7 @@ mod vouch;
 
 pub(crate) use self::boot::Boots;
 pub(crate) use self::counter::Counter;
-pub(crate) use self::keys::SECRET;
+pub use self::documents::{Answer, Documents, Given, Of, Unanswered};
 pub use self::operators::AUDIENCE;
 pub(crate) use self::operators::Knowledge;
 pub use self::rotation::Rotation;
@@ -81,6 +82,8 @@ pub struct Options {
     pub certificates: Certificates,
     /// Rotation of the CA that agents trust.
     pub rotation: Rotation,
+    /// Documents that answer operators.
+    pub documents: Documents,
 }
 
 /// Field manager of writes that record facts, not decisions, in `metadata.managedFields`.

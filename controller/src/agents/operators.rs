@@ -26,10 +26,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::counter::Counter;
+use super::documents::{self, Documents, Given, Of};
 use super::orders;
 use super::records::Records;
 use super::rows::Roster;
-use crate::cli::{self, Given, Of};
 use crate::watch::ClusterCache;
 
 /// Required audience of tokens. A token for the API server is refused: the controller could use it there in its user's
@@ -55,6 +55,7 @@ pub(super) struct OperatorService {
     pub(super) client: Client,
     pub(super) records: Records,
     pub(super) knowledge: Knowledge,
+    pub(super) documents: Documents,
     pub(super) orders: Arc<dyn Counter>,
     pub(super) roster: Arc<Roster>,
     pub(super) clock: fn() -> Timestamp,
@@ -79,16 +80,18 @@ impl Operators for OperatorService {
             Question::Verdicts(name) => return self.verdicts(name).await,
             Question::Nodes(pool) => {
                 let (cluster_cache, now) = (self.cluster_cache.clone(), (self.clock)());
-                let work = move || cli::nodes_shown(&cluster_cache.read().nodes_and_claims(), pool.as_deref(), now);
+                let nodes = self.documents.nodes;
+                let work = move || nodes(&cluster_cache.read().nodes_and_claims(), pool.as_deref(), now);
                 return aside(work).await;
             }
         };
         let (cluster_cache, knowledge, now) = (self.cluster_cache.clone(), self.knowledge.clone(), (self.clock)());
+        let explanation = self.documents.explanation;
         let work = move || {
             let manifests = cluster_cache.read().manifests();
             let Knowledge { types, settings, choices } = &knowledge;
             let given = Given { settings, types: &|class: Option<&NodeClass>| types(class), choices, now };
-            cli::explanation(manifests, given, &of)
+            explanation(manifests, given, &of)
         };
         aside(work).await
     }
@@ -158,14 +161,15 @@ impl OperatorService {
             later()
         })?;
         let cluster_cache = self.cluster_cache.clone();
-        aside(move || cli::verdicts_shown(&cluster_cache.read().manifests(), maps, name.as_deref())).await
+        let verdicts = self.documents.verdicts;
+        aside(move || verdicts(&cluster_cache.read().manifests(), maps, name.as_deref())).await
     }
 }
 
 /// Works an answer out on a blocking thread: for a large cluster it takes a second of a core, and connections need this
 /// thread.
 async fn aside(
-    work: impl FnOnce() -> Result<serde_json::Value, cli::Unanswered> + Send + 'static,
+    work: impl FnOnce() -> Result<serde_json::Value, documents::Unanswered> + Send + 'static,
 ) -> Result<Struct, Unanswered> {
     let document = tokio::task::spawn_blocking(work).await;
     document.map_err(|error| Unanswered::Failed(error.to_string()))?.map_err(unanswered).map(structure)
@@ -195,10 +199,10 @@ fn may_be_for_us(token: &str) -> bool {
     })
 }
 
-fn unanswered(why: cli::Unanswered) -> Unanswered {
+fn unanswered(why: documents::Unanswered) -> Unanswered {
     match why {
-        cli::Unanswered::NotFound(message) => Unanswered::NotFound(message),
-        cli::Unanswered::Failed(error) => Unanswered::Failed(error),
+        documents::Unanswered::NotFound(message) => Unanswered::NotFound(message),
+        documents::Unanswered::Failed(error) => Unanswered::Failed(error),
     }
 }
 

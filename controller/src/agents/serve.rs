@@ -176,7 +176,7 @@ async fn serve(
     place: Place,
     (serves, statuses): (watch::Sender<bool>, watch::Receiver<Statuses>),
 ) -> String {
-    let Options { address, certificates, rotation, port: _, health_port: _ } = options;
+    let Options { address, certificates, rotation, documents, port: _, health_port: _ } = options;
     let Place { cluster_cache, client, namespace, cloud, refusals, boots, knowledge, orders, fence: _, clock } = place;
     // An incomplete cache must not decide about enrolments.
     cluster_cache.synced().await;
@@ -198,13 +198,14 @@ async fn serve(
         );
     }
     let records = Records::new(&client, &namespace);
-    let roster = Arc::new(Roster::new(cluster_cache.clone()));
+    let roster = Arc::new(Roster::new(cluster_cache.clone(), documents.row));
     let rows = Arc::clone(&roster);
     let service = OperatorService {
         cluster_cache: cluster_cache.clone(),
         client: client.clone(),
         records,
         knowledge,
+        documents,
         orders,
         roster,
         clock,

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use muster_manifest::Manifests;
-use muster_manifest::snapshot::{self, Snapshot, Types};
+use muster_manifest::snapshot::{self, Snapshot};
 use muster_scheduling::disrupt;
 use muster_stages::roster::Member;
 use serde::Serialize;
@@ -17,42 +17,12 @@ use super::nodes;
 use super::progress::Progress;
 use super::settings::Subject;
 use super::verdicts;
+use crate::agents::{Documents, Given, Of, Unanswered};
 
-/// Object to explain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Of {
-    /// A pod, by `namespace/name`.
-    Pod(String),
-    /// A node.
-    Node(String),
-    /// A node, with the effect of its removal.
-    Removal(String),
-}
+/// The documents for the server of operators.
+pub const DOCUMENTS: Documents = Documents { explanation, nodes, verdicts, row };
 
-/// Reason why a document cannot be built.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unanswered {
-    /// The named object does not exist, or cannot be explained.
-    NotFound(String),
-    /// Internal error.
-    Failed(String),
-}
-
-/// Inputs of an explanation in addition to the objects.
-#[derive(Clone, Copy)]
-pub(crate) struct Given<'a> {
-    /// Settings of the snapshot.
-    pub(crate) settings: &'a snapshot::Settings,
-    /// Instance types of a NodeClass.
-    pub(crate) types: &'a Types<'a>,
-    /// Settings of packing and disruption.
-    pub(crate) choices: &'a disrupt::Settings,
-    /// Time of the request.
-    pub(crate) now: Timestamp,
-}
-
-/// Returns the document of `muster explain`.
-pub(crate) fn explanation(manifests: Manifests, given: Given<'_>, of: &Of) -> Result<Value, Unanswered> {
+fn explanation(manifests: Manifests, given: Given<'_>, of: &Of) -> Result<Value, Unanswered> {
     let Given { settings, types, choices, now } = given;
     let (subject, if_removed) = match of {
         Of::Pod(name) => (Subject::Pod(name.clone()), false),
@@ -68,19 +38,16 @@ pub(crate) fn explanation(manifests: Manifests, given: Given<'_>, of: &Of) -> Re
     value(&explained)
 }
 
-/// Returns the document of `muster verdicts`: all verdicts, or one.
-pub(crate) fn verdicts(manifests: &Manifests, maps: Vec<ConfigMap>, name: Option<&str>) -> Result<Value, Unanswered> {
+fn verdicts(manifests: &Manifests, maps: Vec<ConfigMap>, name: Option<&str>) -> Result<Value, Unanswered> {
     value(&verdicts::shown(manifests, maps, name)?)
 }
 
-/// Returns the document of `muster nodes`, for one NodePool or all.
-pub(crate) fn nodes(manifests: &Manifests, pool: Option<&str>, now: Timestamp) -> Result<Value, Unanswered> {
+fn nodes(manifests: &Manifests, pool: Option<&str>, now: Timestamp) -> Result<Value, Unanswered> {
     let pools: Vec<String> = pool.map(str::to_owned).into_iter().collect();
     value(&nodes::shown(manifests, &pools, now)?)
 }
 
-/// Returns a row of that document, without the field that changes with time alone.
-pub(crate) fn row(member: &Member) -> Option<Value> {
+fn row(member: &Member) -> Option<Value> {
     // The time only affects the duration that is removed.
     let mut row = serde_json::to_value(nodes::NodeDocument::new(member, Timestamp::UNIX_EPOCH)).ok()?;
     row.as_object_mut()?.remove("phaseSeconds");

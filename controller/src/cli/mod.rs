@@ -45,5 +45,5 @@ mod wiring;
 mod reference;
 
 #[cfg(feature = "cluster")]
-pub(crate) use answers::{Given, Of, Unanswered, explanation, nodes as nodes_shown, row, verdicts as verdicts_shown};
+pub use answers::DOCUMENTS;
 pub use wiring::main;

@@ -315,7 +315,14 @@ fn of_agents(
         }
     };
     let (port, health_port) = (Port::Number(port), Port::Number(health_port));
-    Ok(agents::Options { port, health_port, address, certificates, rotation: agents::Rotation::default() })
+    Ok(agents::Options {
+        port,
+        health_port,
+        address,
+        certificates,
+        rotation: agents::Rotation::default(),
+        documents: super::DOCUMENTS,
+    })
 }
 
 fn is_url(text: &str) -> bool {

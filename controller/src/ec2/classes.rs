@@ -22,7 +22,7 @@ use muster_stages::state::LiveClass;
 use serde_json::{Value, json};
 
 use super::provider::{Ec2, now};
-use crate::run::Resolved;
+use crate::provider::Resolved;
 
 /// Retry delay after a trial without a result, e.g. because EC2 was unavailable or throttled.
 const RETRY: Duration = Duration::from_secs(30);

@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::provider::Ec2;
-use crate::run::Grown;
+use crate::provider::Grown;
 
 /// Labels: resource and reason.
 type Labels = [(&'static str, String); 2];

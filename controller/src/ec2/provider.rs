@@ -29,7 +29,7 @@ use super::learning::Learning;
 use super::options::{Options, StartError};
 use crate::agents::Vouch;
 use crate::permissions::For;
-use crate::run::{Grown, Provider, Resolved, readiness};
+use crate::provider::{Grown, Provider, Resolved, readiness};
 
 /// EC2 for one cluster; clones share their state.
 #[derive(Clone)]

@@ -16,9 +16,9 @@ use muster_stages::provision::{self, Plan};
 
 use super::Options;
 use super::metrics::Metrics;
-use super::provider::Provider;
 use super::unregistered_nodes::Gates;
 use crate::edge::{Edge, ObservedVersions};
+use crate::provider::Provider;
 use crate::watch::ClusterCache;
 
 /// Longest wait for the watch cache to show a version that is known to exist: one that this replica wrote, or one that

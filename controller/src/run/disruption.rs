@@ -32,10 +32,10 @@ use tokio::time::Instant;
 
 use super::context::{LeaderContext, LeaderState};
 use super::now;
-use super::provider::Provider;
 use super::round::{Supply, assemble};
 use super::work_queue::Verdict;
 use crate::edge::{End, ObservedVersions};
+use crate::provider::Provider;
 
 /// Maximum number of concurrent writes of claim conditions.
 const AT_ONCE: usize = 8;

@@ -22,8 +22,8 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use super::context::LeaderContext;
-use super::provider::Provider;
 use super::{disruption, now, round};
+use crate::provider::Provider;
 
 /// Interval between decisions while a pod is unbound, the same as the leader's.
 const AGAIN: Duration = Duration::from_secs(10);

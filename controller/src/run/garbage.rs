@@ -10,8 +10,8 @@ use muster_stages::step::Step;
 
 use super::context::LeaderContext;
 use super::now;
-use super::provider::Provider;
 use crate::edge::{End, ObservedVersions};
+use crate::provider::Provider;
 use muster_cloud::{Instance, after};
 
 /// Delay after a failed listing.

@@ -23,7 +23,6 @@ mod metrics;
 mod offers;
 mod orders;
 mod permissions;
-mod provider;
 mod reconcile;
 mod round;
 mod serve;
@@ -50,14 +49,12 @@ use self::context::{LeaderContext, Settings};
 pub use self::dry_run::{Disruption, Launch, Report, Unplaced};
 use self::election::Candidate;
 use self::metrics::Metrics;
-#[cfg(feature = "ec2")]
-pub(crate) use self::provider::readiness;
-pub use self::provider::{Grown, Provider, Resolved};
 use crate::agents;
 use crate::ec2;
 use crate::edge::{Edge, Fence, Pace, Pause, Recorder, WriteObserver};
 use crate::kwok::{self, FileError, Kwok};
 use crate::permissions::{Uses, needed_by};
+use crate::provider::Provider;
 use crate::watch::{self, ClusterError};
 
 /// First minor version of Kubernetes whose kube-scheduler by default honours nominations written by other components.

@@ -24,10 +24,10 @@ use tokio::time::{Instant, timeout};
 
 use super::context::LeaderContext;
 use super::now;
-use super::provider::{Provider, judged};
 use super::round;
 use crate::agents::Counter;
 use crate::edge::{End, Fence, ObservedVersions};
+use crate::provider::{Provider, judged};
 
 /// Maximum number of queued orders.
 const WAITING: usize = 32;

@@ -21,9 +21,9 @@ use muster_stages::step::{Step, Write};
 use super::context::{LeaderContext, LeaderState};
 use super::now;
 use super::offers::offers;
-use super::provider::{Grown, Provider, Resolved, judged};
 use super::work_queue::Verdict;
 use crate::edge::{End, ObservedVersions, ReconcileResult};
+use crate::provider::{Grown, Provider, Resolved, judged};
 
 /// Time for which a Node is held for its pods before the hold is reported.
 const QUIETLY: Duration = Duration::from_secs(10);

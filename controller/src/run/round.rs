@@ -22,9 +22,9 @@ use tokio::time::{Instant, sleep};
 
 use super::context::LeaderContext;
 use super::now;
-use super::provider::{Provider, judged};
 use super::unregistered_nodes::Gate;
 use crate::edge::{End, ObservedVersions};
+use crate::provider::{Provider, judged};
 
 /// Longest wait for created claims to appear in the watch cache before the next round, which would otherwise create
 /// them again. An API server under load may deliver them late.

@@ -8,6 +8,7 @@ use muster_bootstrap::input::File;
 use muster_bootstrap::kubelet::arguments::FlagSet;
 use muster_bootstrap::kubelet::instance::Figures;
 use muster_bootstrap::kubelet::taints::Taint;
+use muster_bootstrap::kubelet::version::Minor;
 use muster_bootstrap::userdata::UserData;
 use muster_bootstrap::{BootstrapInput, Report, validate, validate_node_class};
 
@@ -57,22 +58,7 @@ pub(super) fn read(
     }
     let asked = kubelet.as_deref().map(ask).transpose()?.unwrap_or_default();
     let Kubelet { flags: asked_flags, arch: kubelet_arch } = asked;
-    let mut flags = asked_flags.unwrap_or_default();
-    if let Some(version) = kubelet_version {
-        if flags.version.is_some_and(|of_binary| of_binary != version) {
-            let message = format!(
-                "the kubelet is not {version} but {}\n\nhint: leave --kubelet-version away",
-                flags.version.map(|it| it.to_string()).unwrap_or_default()
-            );
-            return Err(Failure::Usage(message));
-        }
-        flags = FlagSet { version: Some(version), ..flags };
-    }
-    if let Some(version) = flags.version.filter(|version| !version.is_known()) {
-        notes.push(format!(
-            "kubelet {version} is not among the versions known, 1.29 to 1.37: flags that came or went are not judged"
-        ));
-    }
+    let flags = of_version(asked_flags.unwrap_or_default(), kubelet_version, notes)?;
     if let Some(name) = instance_type.as_deref().filter(|name| Figures::of(name).is_none()) {
         notes.push(format!(
             "instance type `{name}` is not among the types known: its pods, addresses and drivers are not judged"
@@ -118,6 +104,23 @@ pub(super) fn read(
         input.user_data = Some(UserData::read(&bytes, "user-data"));
     }
     Ok(validate(&input))
+}
+
+/// Returns the flags of the kubelet, with its version if an argument names one.
+fn of_version(flags: FlagSet, named: Option<Minor>, notes: &mut Vec<String>) -> Result<FlagSet, Failure> {
+    if let (Some(of_binary), Some(named)) = (flags.version, named)
+        && of_binary != named
+    {
+        let message = format!("the kubelet is not {named} but {of_binary}\n\nhint: leave --kubelet-version away");
+        return Err(Failure::Usage(message));
+    }
+    let version = named.or(flags.version);
+    if let Some(version) = version.filter(|version| !version.is_known()) {
+        notes.push(format!(
+            "kubelet {version} is not among the versions known, 1.29 to 1.37: flags that came or went are not judged"
+        ));
+    }
+    Ok(FlagSet { version, ..flags })
 }
 
 fn ask(path: &Path) -> Result<Kubelet, Failure> {

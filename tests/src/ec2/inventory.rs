@@ -6,7 +6,7 @@ use xmltree::Element;
 
 use super::request::Request;
 use super::{Ec2, REGION, Refused, refused, xml};
-use crate::leaks::Item;
+use crate::item::Item;
 use crate::snapshot;
 
 impl Ec2 {

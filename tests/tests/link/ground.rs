@@ -351,6 +351,7 @@ async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports, le
             address: AGENTS.to_string().parse().unwrap(),
             // The world's authority stands for AWS.
             certificates: Certificates::read(&format!("# {REGION}\n{pinned}")).unwrap(),
+            documents: muster_controller::cli::DOCUMENTS,
             // In seconds what takes hours.
             rotation: Rotation {
                 look: SignedDuration::from_secs(1),

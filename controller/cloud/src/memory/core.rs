@@ -10,8 +10,9 @@ use super::faults::{Fault, Faults};
 use super::record::{Call, CallRecord, Operation};
 use crate::error::{CloudError, LaunchError};
 use crate::instance::{Instance, InstanceState, Offering};
-use crate::launch::{LaunchRequest, LaunchToken, Launched, Refusal, Refused};
+use crate::launch::{LaunchRequest, Launched, Refusal, Refused};
 use crate::moment::after;
+use crate::token::LaunchToken;
 
 /// Delays of the in-memory cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

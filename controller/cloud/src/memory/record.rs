@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::launch::LaunchToken;
+use crate::token::LaunchToken;
 
 /// A method of [`crate::Cloud`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

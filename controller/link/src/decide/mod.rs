@@ -10,9 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::document::{Document, DocumentFault};
 use crate::identity::{NodeIdentity, is_instance};
-use crate::key::{KeyHash, again_message, p256_point};
+use crate::key::{KeyHash, p256_point};
 use crate::launch::{Described, Enrolled, Launch};
-use crate::nonce::{Given, Nonce};
+use crate::nonce::{Given, Nonce, again_message};
 use crate::refusal::Refusal;
 use crate::sts::{Caller, CallerFault, RoleProof, SignedRequest};
 

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 
 use super::proof::{ALGORITHM, BODY, CONTENT_TYPE, SIGNED_HEADERS};
 use super::{RoleProof, host};
-use crate::key::{Hex, KeyHash, sha256};
+use crate::hex::Hex;
+use crate::key::{KeyHash, sha256};
 use crate::nonce::Nonce;
 
 /// Credentials that instance metadata returns for an instance's role.

@@ -11,7 +11,7 @@ use muster_stages::pools;
 use muster_stages::state::{Changed, Cluster, Kind};
 
 use super::{Item, Leader};
-use crate::run::provider::Provider;
+use crate::provider::Provider;
 use crate::run::{disruption, now, reconcile};
 
 /// Delay before nominations, so that several nodes and pods are handled together. It grows by the same amount for every

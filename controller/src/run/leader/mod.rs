@@ -33,10 +33,10 @@ use tokio::time::sleep;
 use self::decision_order::{Turn, Waiting};
 use super::context::LeaderContext;
 use super::orders::{self, Ordered};
-use super::provider::Provider;
 use super::work_queue::{Verdict, WorkQueue};
 use super::{disruption, garbage, now, reconcile, round};
 use crate::edge::ObservedVersions;
+use crate::provider::Provider;
 
 /// Maximum number of concurrent reconciliations. Most of them wait for the API server, each on a connection of its own,
 /// or for the cloud.

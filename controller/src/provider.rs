@@ -106,7 +106,7 @@ pub struct Resolved {
 
 impl<'a> Grown<'a> {
     /// Returns the claim with its Node, if the claim is initialized and is not being deleted.
-    pub(super) fn of(around: &Surroundings<'a>, class: Option<&'a LiveClass>, judged: &'a Class) -> Option<Self> {
+    pub(crate) fn of(around: &Surroundings<'a>, class: Option<&'a LiveClass>, judged: &'a Class) -> Option<Self> {
         let (claim, &[node]) = (around.claim, around.nodes.as_slice()) else { return None };
         let is_grown = is_true(claim, nodeclaim::INITIALIZED) && claim.metadata.deletion_timestamp.is_none();
         is_grown.then_some(Self { claim, node, class: class?.manifest()?, class_hash: &judged.hash })
@@ -114,7 +114,7 @@ impl<'a> Grown<'a> {
 }
 
 /// Returns the state of a claim's class, with [`Readiness::Missing`] if the class does not exist.
-pub(super) fn judged<P: Provider>(provider: &P, class: Option<&LiveClass>, reference: &NodeClassReference) -> Class {
+pub(crate) fn judged<P: Provider>(provider: &P, class: Option<&LiveClass>, reference: &NodeClassReference) -> Class {
     class.map_or_else(
         || Class {
             reference: reference.clone(),

@@ -1,4 +1,5 @@
-//! Commands of a part that cloud-init runs: a script, a boot hook, or `bootcmd` and `runcmd` of `#cloud-config`.
+//! Commands of a part that cloud-init runs: a script, a boot hook, or `bootcmd` and `runcmd` of `#cloud-config`; and the
+//! call of bootstrap.sh among them.
 
 use crate::tree::{self, Tree};
 use crate::userdata::{Part, PartKind};
@@ -36,4 +37,19 @@ fn of_config(text: &str) -> Vec<Command> {
         }
     }
     found
+}
+
+/// Returns the words of a call of bootstrap.sh, and the index of the script among them.
+pub(crate) fn bootstrap_call(command: &Command) -> Option<(&[ShellWord], usize)> {
+    const WRAPPERS: [&str; 8] = ["sudo", "bash", "sh", "exec", "source", ".", "env", "nohup"];
+    for (index, word) in command.words.iter().enumerate() {
+        if word.text.ends_with("/bootstrap.sh") && !word.text.contains("://") {
+            return Some((&command.words, index));
+        }
+        let is_option = word.text.starts_with('-') || word.text.contains('=');
+        if !is_option && !WRAPPERS.iter().any(|wrapper| word.text.rsplit('/').next() == Some(wrapper)) {
+            return None;
+        }
+    }
+    None
 }
