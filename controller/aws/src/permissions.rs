@@ -4,6 +4,8 @@
 //! Source of the scopes: aws/karpenter-provider-aws, the CloudFormation template of its documentation. Everything is
 //! created with the cluster's tags, and nothing without them may be changed or deleted.
 
+use std::collections::BTreeSet;
+
 /// An optional part of the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Feature {
@@ -70,6 +72,21 @@ pub struct Permission {
     pub checked_by: Option<&'static str>,
     /// Purpose, in a few words.
     pub purpose: &'static str,
+}
+
+impl Permission {
+    /// Returns true if the action changes nothing.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        let (_, name) = self.action.split_once(':').unwrap_or_default();
+        ["Describe", "Get", "List"].iter().any(|verb| name.starts_with(verb))
+    }
+}
+
+/// Returns the permissions for the core and `features`, or those of them that change nothing.
+pub fn needed(features: &BTreeSet<Feature>, only_reads: bool) -> impl Iterator<Item = &'static Permission> {
+    let is_needed = |one: &&Permission| one.feature == Feature::Core || features.contains(&one.feature);
+    PERMISSIONS.iter().filter(is_needed).filter(move |one| one.reads() || !only_reads)
 }
 
 const fn of(action: &'static str, feature: Feature, scope: Scope, purpose: &'static str) -> Permission {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::permissions::{Feature, PERMISSIONS, Scope};
+use crate::permissions::{Feature, Permission, Scope};
 
 /// Maximum size of a managed policy in characters, excluding white space.
 pub const MOST_CHARACTERS: usize = 6144;
@@ -56,11 +56,11 @@ impl Feature {
     }
 }
 
-/// Returns the policy for the core and `features`.
+/// Returns the policy with these permissions.
 #[must_use]
-pub fn policy(grantee: &Grantee, features: &BTreeSet<Feature>) -> Value {
+pub fn policy<'p>(grantee: &Grantee, permissions: impl IntoIterator<Item = &'p Permission>) -> Value {
     let mut actions: BTreeMap<Scope, BTreeSet<&str>> = BTreeMap::new();
-    for one in PERMISSIONS.iter().filter(|one| one.feature == Feature::Core || features.contains(&one.feature)) {
+    for one in permissions {
         actions.entry(one.scope).or_default().insert(one.action);
     }
     let statements: Vec<Value> =
@@ -179,6 +179,7 @@ fn one_or_many<T: Into<Value>>(all: impl IntoIterator<Item = T>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::permissions::{PERMISSIONS, needed};
 
     fn grantee() -> Grantee {
         Grantee {
@@ -193,14 +194,14 @@ mod tests {
     #[test]
     fn a_policy_of_everything_fits_into_one() {
         let all: BTreeSet<Feature> = Feature::ALL.into_iter().collect();
-        let policy = policy(&grantee(), &all);
+        let policy = policy(&grantee(), needed(&all, false));
         assert!(characters(&policy) <= MOST_CHARACTERS, "{}", characters(&policy));
         insta::assert_json_snapshot!(policy);
     }
 
     #[test]
     fn what_is_not_asked_for_is_not_allowed() {
-        let core = policy(&grantee(), &BTreeSet::new()).to_string();
+        let core = policy(&grantee(), needed(&BTreeSet::new(), false)).to_string();
         for one in PERMISSIONS.iter().filter(|one| one.feature != Feature::Core) {
             assert!(!core.contains(&format!("\"{}\"", one.action)), "{}", one.action);
         }
@@ -210,9 +211,21 @@ mod tests {
     }
 
     #[test]
+    fn a_dry_run_may_read_and_no_more() {
+        let all: BTreeSet<Feature> = Feature::ALL.into_iter().collect();
+        let granted: BTreeSet<&str> = needed(&all, true).map(|one| one.action).collect();
+        for action in ["ec2:DescribeInstances", "ssm:GetParameter", "pricing:GetProducts", "iam:GetInstanceProfile"] {
+            assert!(granted.contains(action), "{action}");
+        }
+        for action in ["ec2:CreateFleet", "ec2:CreateTags", "iam:PassRole", "iam:CreateInstanceProfile"] {
+            assert!(!granted.contains(action), "{action}");
+        }
+    }
+
+    #[test]
     fn a_profile_cannot_be_tagged_as_another_clusters() {
         let all: BTreeSet<Feature> = Feature::ALL.into_iter().collect();
-        let policy = policy(&grantee(), &all);
+        let policy = policy(&grantee(), needed(&all, false));
         let statements = policy["Statement"].as_array().unwrap();
         let tagging = |one: &&Value| one["Action"].to_string().contains("iam:TagInstanceProfile");
         let tagging: Vec<&Value> = statements.iter().filter(tagging).collect();
@@ -226,7 +239,7 @@ mod tests {
     #[test]
     fn nothing_that_writes_is_allowed_on_everything() {
         let all: BTreeSet<Feature> = Feature::ALL.into_iter().collect();
-        let policy = policy(&grantee(), &all);
+        let policy = policy(&grantee(), needed(&all, false));
         for statement in policy["Statement"].as_array().unwrap() {
             let actions = statement["Action"].to_string();
             let reads =

@@ -286,6 +286,7 @@ fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
         reserved_enis,
         tries_launches: !disable_dry_run,
         look_up_every: images.min(subnets),
+        only_reads: false,
     })
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Known {
     found: Found,
     found_at: Timestamp,
     trial: Option<Tried>,
+    /// Status that follows from what was found.
+    pub(super) status: Ec2NodeClassStatus,
     /// Number of times that its results were updated.
     pub(super) edition: u64,
 }
@@ -118,7 +120,13 @@ impl Ec2 {
             Some((found, at)) if now() < after(at, self.options().look_up_every) => (found, at),
             _ => {
                 let asked_at = now();
-                (self.cloud().look_up(class).await, asked_at)
+                let cloud = self.cloud();
+                let found = if self.options().only_reads {
+                    cloud.look_up_only(class).await
+                } else {
+                    cloud.look_up(class).await
+                };
+                (found, asked_at)
             }
         }
     }
@@ -143,7 +151,8 @@ impl Ec2 {
         let edition = known.map_or(0, |known| known.edition + 1);
         let trial = known.and_then(|known| known.trial.clone());
         let uid = live.meta.uid.clone().unwrap_or_default();
-        let known = Known { uid, generation: live.meta.generation, found: found.clone(), found_at, trial, edition };
+        let (generation, found, status) = (live.meta.generation, found.clone(), status.clone());
+        let known = Known { uid, generation, found, found_at, trial, status, edition };
         classes.insert(name.clone(), known);
     }
 

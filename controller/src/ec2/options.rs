@@ -23,6 +23,8 @@ pub struct Options {
     pub tries_launches: bool,
     /// Interval between lookups of the selectors of a class.
     pub look_up_every: Duration,
+    /// True if nothing may be created or changed in AWS: the status of classes is computed, and not tried out.
+    pub only_reads: bool,
 }
 
 /// Error that prevents the EC2 provider from starting. `Display` has the whole message, including a hint.
@@ -60,12 +62,6 @@ pub enum StartError {
         /// The cause.
         reason: String,
     },
-    /// Dry runs are not supported, because a class of EC2 cannot be resolved without creating some AWS resources.
-    #[error(
-        "`--dry-run` is for `--cloud kwok` only\n\nhint: `muster plan --cluster` shows what would be launched, and \
-         `muster disrupt -f` what would be removed; neither writes anything"
-    )]
-    WritesNothing,
 }
 
 // === impl Options ===
@@ -84,6 +80,7 @@ impl Options {
             reserved_enis: 0,
             tries_launches: true,
             look_up_every: Duration::from_secs(60),
+            only_reads: false,
         }
     }
 }
@@ -94,6 +91,6 @@ impl StartError {
     /// Returns true if the operator must change the command or configuration.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
-        matches!(self, Self::NotBuilt | Self::NoRegion(_) | Self::WritesNothing)
+        matches!(self, Self::NotBuilt | Self::NoRegion(_))
     }
 }

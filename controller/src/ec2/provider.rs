@@ -193,6 +193,15 @@ impl Provider for Ec2 {
     }
 
     fn judge(&self, live: &LiveClass) -> Class {
+        // What only reads does not write its findings into the status, so they are taken from memory.
+        let observed = self.options().only_reads.then(|| {
+            let classes = self.classes();
+            let known = classes.get(&live.reference.name).filter(|known| known.is_of(live));
+            let mut live = live.clone();
+            live.conditions = known.map(|known| known.status.conditions.clone()).unwrap_or_default();
+            live
+        });
+        let live = observed.as_ref().unwrap_or(live);
         let class: Option<Ec2NodeClass> = live.typed().ok();
         let bootstrap = live.conditions.iter().find(|one| one.type_ == BOOTSTRAP_VALID);
         Class {

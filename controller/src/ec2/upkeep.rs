@@ -24,6 +24,9 @@ impl Ec2 {
         let cloud = self.cloud();
         let types = every(instance_types, "instance types", || cloud.refresh_inventory());
         let templates = async {
+            if self.options().only_reads {
+                return std::future::pending().await;
+            }
             // A new leader first lists the existing launch templates, so that it neither creates duplicates nor misses
             // one to remove.
             until_done("launch templates", || cloud.learn_templates()).await;

@@ -9,6 +9,7 @@
 //! it: pods for which the other controller has launched a node are not reported.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +18,10 @@ use muster_api::{NodeClaim, labels};
 use muster_cloud::after;
 use muster_stages::disruption::{CommandStart, DisruptionPlanner, PassSchedule};
 use muster_stages::provision::{Outcome, Plan, Window};
+use muster_stages::state::LiveClass;
 use muster_stages::step::{Event, EventType, Write};
 use serde::Serialize;
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::context::LeaderContext;
@@ -27,6 +30,8 @@ use crate::provider::Provider;
 
 /// Interval between decisions while a pod is unbound, the same as the leader's.
 const AGAIN: Duration = Duration::from_secs(10);
+/// Shortest and longest interval between looks for NodeClasses to resolve.
+const RESOLVE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Longest wait between two checks of the clock.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -92,8 +97,41 @@ struct LastReport {
 }
 
 /// Reports what would be done, until it is dropped.
-pub(super) async fn observe<P: Provider>(context: Arc<LeaderContext<P>>, mut tell: impl FnMut(&Report) + Send) {
+pub(super) async fn observe<P: Provider>(context: Arc<LeaderContext<P>>, tell: impl FnMut(&Report) + Send) {
     context.cluster_cache.synced().await;
+    let resolved = Notify::new();
+    tokio::select! {
+        () = decide(Arc::clone(&context), &resolved, tell) => {}
+        never = resolve(&context, &resolved) => match never {},
+        never = context.provider.keep_up() => match never {},
+    }
+}
+
+/// Resolves the references of all NodeClasses, at first and when they change. The provider caches what it finds.
+/// `resolved` is told once they are.
+async fn resolve<P: Provider>(context: &LeaderContext<P>, resolved: &Notify) -> Infallible {
+    let mut revised = context.cluster_cache.revised();
+    loop {
+        revised.mark_unchanged();
+        let classes: Vec<LiveClass> = {
+            let cluster = context.cluster_cache.read();
+            let ours = cluster.classes().filter(|class| class.reference.kind == P::CLASS);
+            ours.filter(|class| class.meta.deletion_timestamp.is_none()).cloned().collect()
+        };
+        for class in &classes {
+            let _status_is_not_written = context.provider.resolve(class).await;
+        }
+        resolved.notify_one();
+        sleep(RESOLVE.0).await;
+        tokio::select! {
+            _ = revised.changed() => {}
+            () = sleep(RESOLVE.1) => {}
+        }
+    }
+}
+
+async fn decide<P: Provider>(context: Arc<LeaderContext<P>>, resolved: &Notify, mut tell: impl FnMut(&Report) + Send) {
+    resolved.notified().await;
     drop(context.cluster_cache.take_changed());
     let mut told = LastReport::default();
     let mut window = Window::default();

@@ -226,12 +226,22 @@ pub async fn observe(
             let cloud = Kwok::new(client.clone(), Catalogue::new(types));
             observe_in(client, cloud, options, tell, stop).await
         }
-        // Resolving its classes and the first launch would create instance profiles and launch templates.
-        CloudOptions::Aws(_) => Err(ec2::StartError::WritesNothing.into()),
+        #[cfg(feature = "ec2")]
+        CloudOptions::Aws(of_cloud) => {
+            let only_reads = ec2::Options { only_reads: true, tries_launches: false, ..ec2::Options::clone(of_cloud) };
+            let cloud = ec2::Ec2::connect(client.clone(), only_reads).await?;
+            observe_in(client, cloud, options, tell, stop).await
+        }
+        #[cfg(not(feature = "ec2"))]
+        CloudOptions::Aws(_) => Err(ec2::StartError::NotBuilt.into()),
     }
 }
 
-async fn observe_in<P: Provider>(
+/// Reports like [`observe`] in the given cloud, regardless of the cloud in the options.
+///
+/// # Errors
+/// Returns an error if the controller cannot start or cannot continue.
+pub async fn observe_in<P: Provider>(
     client: Client,
     cloud: P,
     options: Options,

@@ -7,6 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
+use muster_tests::cluster::Cluster;
 use muster_tests::replica::Replica;
 use muster_tests::wait::{self, Selection};
 use serde_json::Value;
@@ -14,12 +15,12 @@ use serde_json::Value;
 use super::ground::{Ground, SOON, condition};
 
 /// A service account that may read everything, and nothing else.
-async fn reader(ground: &Ground) -> std::path::PathBuf {
-    let account = ground.cluster().service_account("default", "reader").await.unwrap();
+pub(crate) async fn reader(cluster: &Cluster) -> std::path::PathBuf {
+    let account = cluster.service_account("default", "reader").await.unwrap();
     let role = ["create", "clusterrole", "muster:reader", "--verb=get,list,watch", "--resource=*.*"];
-    ground.cluster().kubectl(&role).await.unwrap();
+    cluster.kubectl(&role).await.unwrap();
     let binding = ["create", "clusterrolebinding", "muster:reader", "--clusterrole=muster:reader"];
-    ground.cluster().kubectl(&[&binding[..], &["--serviceaccount=default:reader"]].concat()).await.unwrap();
+    cluster.kubectl(&[&binding[..], &["--serviceaccount=default:reader"]].concat()).await.unwrap();
     account.kubeconfig
 }
 
@@ -29,7 +30,8 @@ fn lines(replica: &Replica) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-async fn line(replica: &Replica, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+/// Waits for a line of a log that is it.
+pub(crate) async fn line(replica: &Replica, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
     let found = wait::until_some(what, SOON, || {
         let found = lines(replica).into_iter().find(&is_it);
         async move { Ok(found) }
@@ -40,7 +42,7 @@ async fn line(replica: &Replica, what: &str, is_it: impl Fn(&Value) -> bool) -> 
 #[tokio::test]
 async fn a_dry_run_tells_what_it_would_do_and_writes_nothing() {
     let ground = Ground::new("run suite").await;
-    let kubeconfig = reader(&ground).await;
+    let kubeconfig = reader(ground.cluster()).await;
     let observer = ground.replica_as("observer", &kubeconfig, &["--dry-run", "-o", "json"]);
     ground.deploy_pairs(4).await;
     // They come one by one, and the first reports may be about the first of them.
@@ -84,7 +86,7 @@ async fn a_dry_run_tells_what_it_would_do_and_writes_nothing() {
 #[tokio::test]
 async fn permissions_that_are_missing_are_named_once() {
     let ground = Ground::new("run suite").await;
-    let kubeconfig = reader(&ground).await;
+    let kubeconfig = reader(ground.cluster()).await;
     let replica = ground.replica_as("reader", &kubeconfig, &[]);
     let looked = line(&replica, "permissions are looked at", |line| line["message"] == "permissions checked").await;
     let missing: Vec<(String, String)> = lines(&replica)

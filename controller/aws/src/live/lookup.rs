@@ -1,6 +1,7 @@
 //! Lookup of the objects that the selectors of a class match.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 
 use aws_sdk_ec2::types::{CapacityReservation, CapacityReservationType, Filter, InstanceMatchCriteria};
 use muster_api::Ec2NodeClass;
@@ -9,7 +10,6 @@ use muster_cloud::{CloudError, Refusal};
 
 use super::caller::Caller;
 use super::connection::Connection;
-use super::profile;
 use super::templates::moment;
 use crate::class::PlacementGroup;
 use crate::discovery::images::FoundImage;
@@ -20,13 +20,13 @@ use crate::facts::PlacementStrategy;
 use crate::launch::Cluster;
 use crate::rate_limits::Family;
 
-/// Looks up all objects concurrently.
+/// Looks up all objects concurrently, beside the instance profile.
 pub(super) async fn look_up(
     aws: &Connection,
     caller: &Caller,
-    fresh: &profile::Fresh,
     cluster: &Cluster,
     class: &Ec2NodeClass,
+    profile: impl Future<Output = Result<String, CloudError>>,
 ) -> Found {
     let spec = &class.spec;
     let (subnets, security_groups, images, reservations, placement_group, instance_profile) = futures::join!(
@@ -35,7 +35,7 @@ pub(super) async fn look_up(
         images(aws, caller, cluster, class),
         reservations(aws, caller, selectors::capacity_reservations(spec)),
         placement_group(aws, caller, spec),
-        profile::ensure(aws, caller, fresh, cluster, class),
+        profile,
     );
     Found { subnets, security_groups, images, reservations, placement_group, instance_profile, trial: None }
 }

@@ -35,6 +35,25 @@ impl Fresh {
     }
 }
 
+/// Returns the name of the instance profile, and the role of one that is ours.
+fn wanted<'c>(cluster: &Cluster, class: &'c Ec2NodeClass) -> Result<(String, Option<&'c str>), CloudError> {
+    if let Some(name) = &class.spec.instance_profile {
+        return Ok((name.clone(), None));
+    }
+    let Some(role) = class.spec.role.as_deref() else {
+        let message = "neither spec.role nor spec.instanceProfile is set".to_owned();
+        return Err(CloudError::BadClass { reason: "InstanceProfileNotFound".to_owned(), message });
+    };
+    // `AddRoleToInstanceProfile` takes the name of a role without its path.
+    let role = role.rsplit('/').next().unwrap_or(role);
+    Ok((name(cluster, class, role), Some(role)))
+}
+
+/// Returns the name of the instance profile, whether it exists or not.
+pub(super) fn named(cluster: &Cluster, class: &Ec2NodeClass) -> Result<String, CloudError> {
+    wanted(cluster, class).map(|(name, _)| name)
+}
+
 /// Returns the name of the instance profile, creating it if needed.
 pub(super) async fn ensure(
     aws: &Connection,
@@ -43,16 +62,10 @@ pub(super) async fn ensure(
     cluster: &Cluster,
     class: &Ec2NodeClass,
 ) -> Result<String, CloudError> {
-    if let Some(name) = &class.spec.instance_profile {
-        return Ok(name.clone());
-    }
-    let Some(role) = class.spec.role.as_deref() else {
-        let message = "neither spec.role nor spec.instanceProfile is set".to_owned();
-        return Err(CloudError::BadClass { reason: "InstanceProfileNotFound".to_owned(), message });
+    let (name, role) = match wanted(cluster, class)? {
+        (name, None) => return Ok(name),
+        (name, Some(role)) => (name, role),
     };
-    // `AddRoleToInstanceProfile` takes the name of a role without its path.
-    let role = role.rsplit('/').next().unwrap_or(role);
-    let name = name(cluster, class, role);
     let has_role = match get(aws, caller, &name).await? {
         Some(roles) => roles.iter().any(|one| one == role),
         None => {

@@ -15,7 +15,19 @@ impl Ec2Cloud {
     /// [`crate::discovery::judge`] computes the status from the result, and [`Self::learn_class`] stores the class once
     /// its status is written.
     pub async fn look_up(&self, class: &Ec2NodeClass) -> Found {
-        let found = lookup::look_up(&self.0.aws, &self.0.caller, &self.0.fresh, &self.0.cluster(), class).await;
+        let (aws, caller, cluster) = (&self.0.aws, &self.0.caller, self.0.cluster());
+        let profile = profile::ensure(aws, caller, &self.0.fresh, &cluster, class);
+        self.learn_found(lookup::look_up(aws, caller, &cluster, class, profile).await)
+    }
+
+    /// Like [`Self::look_up`], without creating anything: the instance profile is named, whether it exists or not.
+    pub async fn look_up_only(&self, class: &Ec2NodeClass) -> Found {
+        let cluster = self.0.cluster();
+        let profile = std::future::ready(profile::named(&cluster, class));
+        self.learn_found(lookup::look_up(&self.0.aws, &self.0.caller, &cluster, class, profile).await)
+    }
+
+    fn learn_found(&self, found: Found) -> Found {
         self.learn_addresses(found.addresses());
         found
     }

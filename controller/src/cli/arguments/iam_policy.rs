@@ -27,6 +27,9 @@ pub(crate) struct IamPolicyArguments {
     /// Features besides launching and terminating instances; repeatable [default: all but console]
     #[arg(long = "feature", value_enum, ignore_case = true, value_name = "FEATURE", value_delimiter = ',')]
     pub(crate) features: Vec<PolicyFeature>,
+    /// Only actions that change nothing: enough for `muster run --dry-run`
+    #[arg(long)]
+    pub(crate) read_only: bool,
     /// Format of the output [default: table on a terminal, else json]
     #[arg(short = 'o', long = "output", value_enum, ignore_case = true, value_name = "FORMAT")]
     pub(crate) output: Option<OutputFormat>,

@@ -18,6 +18,7 @@ const PARTITIONS: [&str; 8] =
 pub(crate) struct IamPolicySettings {
     pub(crate) grantee: Grantee,
     pub(crate) features: BTreeSet<Feature>,
+    pub(crate) only_reads: bool,
     pub(crate) format: Format,
 }
 
@@ -41,8 +42,16 @@ impl TryFrom<(IamPolicyArguments, bool)> for IamPolicySettings {
 
     /// Converts the arguments. The bool is true if stdout is a terminal: a pipe gets JSON for IAM.
     fn try_from((arguments, stdout_is_terminal): (IamPolicyArguments, bool)) -> Result<Self, Failure> {
-        let IamPolicyArguments { cluster_name, region, account, partition, node_role, features: chosen, output } =
-            arguments;
+        let IamPolicyArguments {
+            cluster_name,
+            region,
+            account,
+            partition,
+            node_role,
+            features: chosen,
+            read_only,
+            output,
+        } = arguments;
         let format = match output {
             Some(output) => super::format(output),
             None if stdout_is_terminal => Format::Table,
@@ -89,7 +98,7 @@ impl TryFrom<(IamPolicyArguments, bool)> for IamPolicySettings {
         let node_role =
             if role.starts_with("arn:") { role } else { format!("arn:{partition}:iam::{account}:role/{role}") };
         let grantee = Grantee { partition, account, region, cluster: cluster_name, node_role };
-        Ok(Self { grantee, features: features(&chosen), format })
+        Ok(Self { grantee, features: features(&chosen), only_reads: read_only, format })
     }
 }
 

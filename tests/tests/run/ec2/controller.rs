@@ -56,7 +56,12 @@ impl Ground {
 
     /// Starts the program for the cluster of `kubeconfig`. Its calls are recorded under its name.
     pub(crate) fn replica(&self, name: &str, kubeconfig: &Path) -> Replica {
-        let program = Replica::program(name, kubeconfig).unwrap();
+        self.replica_with(name, kubeconfig, &[])
+    }
+
+    /// The same with these arguments.
+    pub(crate) fn replica_with(&self, name: &str, kubeconfig: &Path, arguments: &[&str]) -> Replica {
+        let program = Replica::program(name, kubeconfig).unwrap().args(arguments);
         let program = program.env("CLUSTER_NAME", CLUSTER).env("AWS_ENDPOINT_URL", self.ec2.endpoint());
         let variables = self.ec2.credentials(name).environment();
         let program = variables.into_iter().fold(program, |program, (name, value)| program.env(name, value));
