@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_scheduling::model::{self, Catalogue, Requirements, Resources};
 
-use crate::instance::Offering;
+use crate::instance::{CapacityType, Offering};
 use crate::launch::Alternative;
 
 /// Maximum number of instance types in one launch request, as in Karpenter. The remaining types are tried when these
@@ -48,12 +48,21 @@ pub(crate) fn named(instance_type: &str, offering: &model::Offering) -> Option<O
 
 /// Selects the alternatives for one launch request from `alternatives`, which are sorted cheapest first: all of one
 /// capacity type (reserved before spot before on-demand, as in Karpenter), and at most [`MOST_TYPES`] instance types.
+///
+/// Spot offerings that are dearer than the cheapest one on demand are left out, as in Karpenter, unless the claim sets
+/// `minValues` (`keeps_choice`): their types may be needed for it.
 #[must_use]
-pub fn first_choice(alternatives: &[Alternative]) -> Vec<Alternative> {
-    let Some(first) = alternatives.iter().map(|one| one.offering.capacity_type).min() else { return Vec::new() };
+pub fn first_choice(alternatives: &[Alternative], keeps_choice: bool) -> Vec<Alternative> {
+    let is_on_demand = |one: &&Alternative| one.offering.capacity_type == CapacityType::OnDemand;
+    let most = alternatives.iter().find(is_on_demand).map(|one| one.price).filter(|_| !keeps_choice);
+    let is_worth_it = |one: &&Alternative| {
+        one.offering.capacity_type != CapacityType::Spot || most.is_none_or(|most| one.price <= most)
+    };
+    let worth_it = || alternatives.iter().filter(is_worth_it);
+    let Some(first) = worth_it().map(|one| one.offering.capacity_type).min() else { return Vec::new() };
     let mut types: BTreeSet<&str> = BTreeSet::new();
     let mut chosen = Vec::new();
-    for one in alternatives.iter().filter(|one| one.offering.capacity_type == first) {
+    for one in worth_it().filter(|one| one.offering.capacity_type == first) {
         let name = one.offering.instance_type.as_str();
         if types.contains(name) || types.len() < MOST_TYPES && types.insert(name) {
             chosen.push(one.clone());
@@ -67,7 +76,6 @@ mod tests {
     use muster_scheduling::model::{InstanceType, Operator, Requirement, Resource};
 
     use super::*;
-    use crate::CapacityType;
 
     fn label(key: &str, value: &str) -> (String, Requirement) {
         (key.to_owned(), Requirement::new(Operator::In, [value]))
@@ -102,9 +110,25 @@ mod tests {
         let named = |found: Vec<Alternative>| found.iter().map(|one| one.offering.to_string()).collect::<Vec<_>>();
         let all = alternatives(&catalogue, &Requirements::new(), &requests);
         assert_eq!(named(all.clone()), ["a/b/spot", "b/a/spot", "b/a/on-demand"]);
-        assert_eq!(named(first_choice(&all)), ["a/b/spot", "b/a/spot"], "one capacity type in one request");
+        assert_eq!(named(first_choice(&all, false)), ["a/b/spot", "b/a/spot"], "one capacity type in one request");
         let only_a = [label("topology.kubernetes.io/zone", "a")].into_iter().collect();
         assert_eq!(named(alternatives(&catalogue, &only_a, &requests)), ["b/a/spot", "b/a/on-demand"]);
+    }
+
+    #[test]
+    fn spot_is_never_dearer_than_on_demand() {
+        let of = |instance_type: &str, capacity_type, price| {
+            let (instance_type, zone) = (instance_type.to_owned(), "a".to_owned());
+            Alternative { offering: Offering { instance_type, zone, capacity_type, reservation: None }, price }
+        };
+        let (spot, on_demand) = (CapacityType::Spot, CapacityType::OnDemand);
+        let named = |found: Vec<Alternative>| found.iter().map(|one| one.offering.to_string()).collect::<Vec<_>>();
+        let mixed = [of("a", spot, 0.05), of("b", on_demand, 0.1), of("c", spot, 0.1), of("d", spot, 0.2)];
+        assert_eq!(named(first_choice(&mixed, false)), ["a/a/spot", "c/a/spot"]);
+        assert_eq!(named(first_choice(&mixed, true)), ["a/a/spot", "c/a/spot", "d/a/spot"], "minValues may need them");
+        let dear = [of("a", on_demand, 0.1), of("a", spot, 0.2)];
+        assert_eq!(named(first_choice(&dear, false)), ["a/a/on-demand"]);
+        assert_eq!(named(first_choice(&dear[1..], false)), ["a/a/spot"], "where only spot is allowed");
     }
 
     #[test]
@@ -119,6 +143,6 @@ mod tests {
             price: 1.0,
         };
         let many: Vec<Alternative> = (0..200).map(one).collect();
-        assert_eq!(first_choice(&many).len(), 2 * MOST_TYPES);
+        assert_eq!(first_choice(&many, false).len(), 2 * MOST_TYPES);
     }
 }

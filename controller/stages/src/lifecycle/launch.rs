@@ -59,7 +59,8 @@ pub(crate) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
     if let Some(moment) = not_before(seen).filter(|moment| now < *moment) {
         return Step::until(moment);
     }
-    let alternatives = first_choice(seen.alternatives);
+    let keeps_choice = seen.claim.spec.requirements.iter().any(|one| one.min_values.is_some());
+    let alternatives = first_choice(seen.alternatives, keeps_choice);
     if alternatives.is_empty() || attempt > MOST_ATTEMPTS {
         let before = condition(seen.claim, nodeclaim::LAUNCHED).map(|one| one.message.as_str());
         let why = before.filter(|_| attempt > 1).unwrap_or("no instance type that fits the claim is available");
@@ -72,7 +73,7 @@ pub(crate) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
         pool: pool_name(seen),
         class: spec.node_class_ref.clone(),
         alternatives,
-        keeps_choice: spec.requirements.iter().any(|one| one.min_values.is_some()),
+        keeps_choice,
         labels: claim_labels(seen),
         taints: spec.taints.iter().chain(&spec.startup_taints).cloned().collect(),
         requests: spec.resources.requests.iter().map(|(name, amount)| (name.to_owned(), amount.0.clone())).collect(),
