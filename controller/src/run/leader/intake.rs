@@ -10,6 +10,7 @@ use muster_cloud::after;
 
 use super::{Item, Leader};
 use crate::pools;
+use crate::provision::RETRY;
 use crate::run::provider::Provider;
 use crate::run::{disruption, look, now};
 use crate::state::{Changed, Cluster, Kind};
@@ -112,6 +113,9 @@ impl<P: Provider> Leader<P> {
         if is_of_use && supply.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.window.arrive("supply", now);
         }
+        // What stays pending is decided again soon after a change, and seldom without one.
+        self.has_changed = true;
+        self.decide_at = self.decide_at.map(|moment| moment.min(after(now, RETRY)));
         if changed.has_strayed && self.is_any_crowded(changed, &cluster) {
             self.decide_at = Some(now);
         }

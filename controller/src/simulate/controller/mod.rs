@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use muster_cloud::Refusals;
+use muster_cloud::{Refusals, after};
 
 use self::offers::Offers;
 use super::api::{Api, Key, Kind};
@@ -32,7 +32,7 @@ use crate::disruption::{DisruptionPlanner, PassSchedule};
 use crate::lifecycle::Listing;
 use crate::manifest::InputError;
 use crate::pools::Outcomes;
-use crate::provision::{Lengths, Plan, Window};
+use crate::provision::{Lengths, Plan, RETRY, Window};
 use crate::state::{self, Changed, Cluster};
 
 /// Reason why a reconciliation was aborted.
@@ -148,6 +148,10 @@ impl Controller {
                 self.pass_schedule.hurry();
             } else if !changed.is_empty() {
                 self.pass_schedule.stir();
+            }
+            if !changed.is_empty() {
+                // What stays pending is decided again soon after a change, and seldom without one.
+                self.round_again = self.round_again.map(|again| again.min(after(now, RETRY)));
             }
             self.left.extend(changed.left.iter().cloned());
             self.changed.merge(changed);
