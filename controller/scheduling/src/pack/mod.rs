@@ -146,6 +146,13 @@ const NEAR: f64 = 1.1;
 /// Maximum number of units for which additional drafts are made. In larger plans the last, wasteful nodes weigh less.
 const SMALL: usize = 500;
 
+/// Maximum number of units, squared, times cells for which first fit makes another draft: it tries each unit on each
+/// node, and compares the types of each cell. Labels with few values do not come near it.
+const FIRST_FIT_STEPS: usize = 5_000_000;
+
+/// Maximum number of cells times shapes for which all placements of a few pods are searched: each one is priced anew.
+const SEARCHED: usize = 1 << 18;
+
 /// Maximum price, as a factor, of a plan that limits the replicas of a spread per node (see [`apart`]). Without the
 /// limit, four in ten of a thousand pods did not go to their planned node, and 3-4 % of the price was bought again.
 const TELLING: f64 = 1.02;
@@ -248,6 +255,7 @@ fn read(compiled: &Compiled<'_>, reading: &PreferenceMode, taste: ZonePolicy, ef
     let draft = settled(compiled, &grouped, taste);
     let draft = improved(compiled, &grouped, draft, taste, effort);
     if compiled.problem.pods.len() <= search::MOST_PODS
+        && compiled.cells.len().saturating_mul(compiled.shapes.len()) <= SEARCHED
         && let Some(found) = search_small(compiled, reading, &grouped, &draft)
     {
         return found;
@@ -265,7 +273,10 @@ fn improved(compiled: &Compiled<'_>, grouped: &Grouped, known: Draft, taste: Zon
     // Nor are plans in which limits may leave pods pending.
     let limited = Headroom::new(compiled).binds();
     if !choosy && !limited && !known.opened.is_empty() && units <= SMALL {
-        others.extend(first_fit::draft(compiled, grouped, effort.first_fit()));
+        let tries = units.saturating_mul(units).saturating_mul(compiled.cells.len());
+        if tries <= FIRST_FIT_STEPS {
+            others.extend(first_fit::draft(compiled, grouped, effort.first_fit()));
+        }
         if known.opened.len() <= local_search::MOST_NODES && effort.tries_others() && known.left.is_empty() {
             others.extend(drafts::others(compiled, grouped, taste));
         }

@@ -3,7 +3,8 @@
 //! Each value of a label that a rule is about is a domain. Zones have about three values. Instance types have hundreds:
 //! every pod is checked against each, and several such labels together make thousands of kinds of nodes, among which
 //! the pods of all namespaces must be packed. So the cost of rules is counted, in steps, before anything is planned. A
-//! step is one domain of one term of one pod: the steps, and hence the plan, depend on the input alone.
+//! step is one domain of one rule for one pod: the steps, and hence the plan, depend on the input alone. A pod counts
+//! for the rules of all others with which it is planned, so that many rules of many pods cost the product of both.
 //!
 //! ```text
 //! pods ─┬─► no rule about a label of many values ─┬─► first, without the other pods ────────────────────┐
@@ -27,8 +28,8 @@ use super::leftovers;
 use crate::compile::{PoolUse, Selection, Signatures, is_wide, topology_values};
 use crate::labels::HOSTNAME;
 use crate::model::{
-    AffinityTerm, Catalogue, InstanceType, NamespaceScope, NodePool, Options, PodSpec, Problem, Requirement, Resources,
-    SpecId,
+    AffinityTerm, Catalogue, InstanceType, LabelSelector, NamespaceScope, NodePool, Options, PodSpec, Problem,
+    Requirement, Resources, SpecId,
 };
 use crate::second_round;
 use crate::solution::{PoolVerdict, Reason, Solution, Unschedulable};
@@ -63,6 +64,8 @@ struct Load {
     /// Label with the most steps; `values` is its number of values.
     key: Arc<str>,
     values: usize,
+    /// Numbers of its rules, which pods with equal ones share, and of the domains of each.
+    rules: Vec<(usize, u64)>,
 }
 
 impl Load {
@@ -199,6 +202,7 @@ fn costs(problem: &Problem) -> Costs<'_> {
     let mut pending: Vec<usize> = vec![0; problem.specs.len()];
     problem.pods.iter().for_each(|pod| pending[pod.spec] += 1);
     let mut values: FxHashMap<&Arc<str>, usize> = FxHashMap::default();
+    let mut numbers: FxHashMap<Rule<'_>, usize> = FxHashMap::default();
     let mut pools: Option<Vec<PoolUse>> = None;
     let mut costs = Costs::default();
     for (spec, one) in problem.specs.iter().enumerate().filter(|&(spec, _)| pending[spec] > 0) {
@@ -207,23 +211,29 @@ fn costs(problem: &Problem) -> Costs<'_> {
         }
         let mut wide: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
         let (mut narrow, mut terms) = (0_u64, 0);
-        for key in keys(one) {
+        let mut own: Vec<(usize, u64)> = Vec::new();
+        for rule in rules(one) {
+            let key = rule.key;
             let count = *values.entry(key).or_insert_with(|| {
                 let used = |pool: &NodePool| PoolUse::new(pool, problem.catalogues.get(pool.catalogue));
                 let pools = pools.get_or_insert_with(|| problem.pools.iter().map(used).collect());
                 topology_values(problem, pools, key)
             });
             terms += 1;
+            let number = numbers.len();
+            own.push((*numbers.entry(rule).or_insert(number), count as u64));
             match is_wide(key, count) {
                 true => *wide.entry(key).or_default() += count as u64,
                 false => narrow += count as u64,
             }
         }
+        own.sort_unstable();
+        own.dedup();
         let mut steps: u64 = wide.values().sum();
         let most = wide.iter().max_by_key(|&(key, steps)| (*steps, Reverse(*key)));
         if let Some((&key, _)) = most {
             let (key, values) = (Arc::clone(key), values[key]);
-            costs.loads.push(Load { spec, pods: Vec::with_capacity(pending[spec]), steps, key, values });
+            costs.loads.push(Load { spec, pods: Vec::with_capacity(pending[spec]), steps, key, values, rules: own });
         }
         if terms > USUAL_TERMS {
             steps += narrow;
@@ -242,11 +252,46 @@ fn costs(problem: &Problem) -> Costs<'_> {
     costs
 }
 
+/// A required rule about the values of a label.
+#[derive(PartialEq, Eq, Hash)]
+struct Rule<'a> {
+    key: &'a Arc<str>,
+    selector: &'a LabelSelector,
+    /// Namespaces of affinity terms, or the one of a spread.
+    namespaces: Result<&'a NamespaceScope, &'a Arc<str>>,
+    demand: Demand,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Demand {
+    Affinity,
+    AntiAffinity,
+    Spread { max_skew: i32, min_domains: Option<i32> },
+}
+
+impl<'a> Rule<'a> {
+    fn of(term: &'a AffinityTerm, demand: Demand) -> Self {
+        let AffinityTerm { topology_key: key, selector, namespaces } = term;
+        Self { key, selector, namespaces: Ok(namespaces), demand }
+    }
+}
+
+/// Returns the required rules of a pod, except those about the hostname.
+fn rules(spec: &PodSpec) -> impl Iterator<Item = Rule<'_>> {
+    let affinity = spec.affinity.iter().map(|term| Rule::of(term, Demand::Affinity));
+    let anti_affinity = spec.anti_affinity.iter().map(|term| Rule::of(term, Demand::AntiAffinity));
+    let spreads = spec.spread.iter().filter(|spread| spread.required).map(|spread| Rule {
+        key: &spread.topology_key,
+        selector: &spread.selector,
+        namespaces: Err(&spec.namespace),
+        demand: Demand::Spread { max_skew: spread.max_skew, min_domains: spread.min_domains },
+    });
+    affinity.chain(anti_affinity).chain(spreads).filter(|rule| &**rule.key != HOSTNAME)
+}
+
 /// Returns the labels that required rules of a pod are about, except the hostname, once for each rule.
 fn keys(spec: &PodSpec) -> impl Iterator<Item = &Arc<str>> {
-    let terms = spec.affinity.iter().chain(&spec.anti_affinity).map(|term| &term.topology_key);
-    let spreads = spec.spread.iter().filter(|spread| spread.required).map(|spread| &spread.topology_key);
-    terms.chain(spreads).filter(|key| &***key != HOSTNAME)
+    rules(spec).map(|rule| rule.key)
 }
 
 /// Adds the pods of the same namespace with required affinity to pods of the last stage.
@@ -275,7 +320,8 @@ fn follow(problem: &Problem, pods_of: &[Vec<usize>], loads: &mut Vec<Load>) {
         for term in selection.of(&leader.namespace, &leader.labels, selects) {
             let spec = terms[term as usize].0;
             if !comes_last.put(spec) {
-                loads.push(Load { spec, pods: pods_of[spec].clone(), steps: 1, key: Arc::clone(&key), values });
+                let pods = pods_of[spec].clone();
+                loads.push(Load { spec, pods, steps: 1, key: Arc::clone(&key), values, rules: Vec::new() });
             }
         }
     }
@@ -289,10 +335,17 @@ fn divided(problem: &Problem, mut loads: Vec<Load>) -> (Vec<Load>, Vec<Load>) {
     let share = LAST_SHARE / of_namespaces.len().max(1) as u64;
     let (mut tried, mut over) = (Vec::new(), Vec::new());
     for of_namespace in of_namespaces {
-        let mut left = share;
+        let (mut planned, mut steps) = (0_u64, 0_u64);
+        let mut known: BTreeSet<usize> = BTreeSet::new();
         for load in of_namespace {
-            let most = usize::try_from(left / load.steps.max(1)).unwrap_or(usize::MAX).min(load.pods.len());
-            left -= load.steps.saturating_mul(most as u64).min(left);
+            let more = load.rules.iter().filter(|(rule, _)| !known.contains(rule)).map(|&(_, domains)| domains);
+            let more = steps.saturating_add(more.fold(0, u64::saturating_add));
+            let most = (share / more.max(1)).saturating_sub(planned);
+            let most = usize::try_from(most).unwrap_or(usize::MAX).min(load.pods.len());
+            if most > 0 {
+                known.extend(load.rules.iter().map(|&(rule, _)| rule));
+                (planned, steps) = (planned + most as u64, more);
+            }
             let (within, beyond) = load.pods.split_at(most);
             let part = |pods: &[usize]| Load { pods: pods.to_vec(), ..load.clone() };
             tried.extend((!within.is_empty()).then(|| part(within)));
