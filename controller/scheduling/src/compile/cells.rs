@@ -25,6 +25,16 @@ pub(crate) struct Dimension {
 }
 
 impl Dimension {
+    /// Returns the values that some pod names.
+    fn named(&self, signatures: &[Signature]) -> FixedBitSet {
+        let mut named = FixedBitSet::with_capacity(self.values.len());
+        let wanted = signatures.iter().flat_map(|signature| &signature.alternatives);
+        for wanted in wanted.filter_map(|one| one.get(&self.key)).filter(|one| one.is_finite()) {
+            named.extend(wanted.values().filter_map(|value| self.values.binary_search(value).ok()));
+        }
+        named
+    }
+
     /// Returns the values that a pool and one of its types allow together.
     pub(crate) fn values_of(&self, pool: &PoolUse, types: &Catalogue) -> FixedBitSet {
         let mut values = FixedBitSet::with_capacity(self.values.len());
@@ -52,6 +62,12 @@ pub(crate) struct Cells {
     pub(crate) dimensions: Vec<Dimension>,
     /// Value of each dimension by cell; `None`: the label is absent, or has a value that occurs in no constraint.
     cells: Vec<Vec<Option<u32>>>,
+    /// The same by dimension and cell; [`NO_VALUE`] for `None`.
+    columns: Vec<Vec<u32>>,
+    /// Maximum number of cells for one kind of type in one offering.
+    each: usize,
+    /// Values that some pod names, by dimension: they are kept if not all combinations are.
+    named: Vec<FixedBitSet>,
     ids: FxHashMap<Vec<Option<u32>>, usize>,
     offering_keys: Vec<Arc<str>>,
     /// By catalogue.
@@ -90,9 +106,16 @@ impl Openings {
     }
 }
 
-/// Maximum number of cells: enough for six zones by three capacity types by every label that pools leave open in
+/// Maximum number of cells for one kind of type in one offering: enough for every label that pools leave open in
 /// practice.
 const MOST_COMBINATIONS: usize = 4096;
+
+/// Maximum number of cells that launches add, beyond one for each kind of type in each offering: enough for a thousand
+/// types, each a domain of its own, by three zones by two capacity types.
+const MOST_CELLS: usize = 8192;
+
+/// No value, in a column.
+const NO_VALUE: u32 = u32::MAX;
 
 impl Cells {
     /// Enumerates the cells; `topology_keys` are the labels that rules spread over, without hostnames.
@@ -108,6 +131,9 @@ impl Cells {
         let mut cells = Self {
             dimensions: Vec::new(),
             cells: Vec::new(),
+            columns: Vec::new(),
+            each: MOST_COMBINATIONS,
+            named: Vec::new(),
             ids: FxHashMap::default(),
             offering_keys,
             openings: Vec::new(),
@@ -139,6 +165,7 @@ impl Cells {
             .zip(values)
             .map(|(key, values)| Dimension { key, values: values.into_iter().collect() })
             .collect();
+        cells.named = cells.dimensions.iter().map(|dimension| dimension.named(signatures)).collect();
         cells.openings = problem.catalogues.iter().map(|types| Openings::new(types, &cells.dimensions)).collect();
         cells.enumerate(problem, pools);
         cells
@@ -151,6 +178,7 @@ impl Cells {
             return;
         }
         let mut found = BTreeSet::new();
+        let mut kinds: BTreeSet<Vec<Vec<Option<u32>>>> = BTreeSet::new();
         for (pool, used) in problem.pools.iter().zip(pools).filter(|(_, used)| used.open) {
             // Each distinct set of choices is expanded once.
             let types = &problem.catalogues[pool.catalogue];
@@ -161,14 +189,19 @@ impl Cells {
                     let pair = class as usize * types.sets().len() + offer.set as usize;
                     if !std::mem::replace(&mut seen[pair], true) {
                         let offering = &types.sets()[offer.set as usize].requirements;
-                        found.extend(product(&self.choices(&types[number], offering, &used.requirements)));
-                    }
-                    if found.len() > MOST_COMBINATIONS {
-                        break;
+                        kinds.insert(self.choices(&types[number], offering, &used.requirements));
                     }
                 }
             }
         }
+        let all = kinds
+            .iter()
+            .map(|choices| choices.iter().map(Vec::len).fold(1, usize::saturating_mul))
+            .fold(0, usize::saturating_add);
+        if all > MOST_CELLS {
+            self.each = (MOST_CELLS / kinds.len().max(1)).clamp(1, MOST_COMBINATIONS);
+        }
+        found.extend(kinds.into_iter().flat_map(|choices| self.combinations(choices)));
         for node in &problem.nodes {
             found.insert(self.of_labels(&node.labels));
         }
@@ -179,6 +212,8 @@ impl Cells {
         if self.cells.is_empty() {
             self.cells.push(vec![None; self.dimensions.len()]);
         }
+        let values = |dimension: usize| self.cells.iter().map(move |cell| cell[dimension].unwrap_or(NO_VALUE));
+        self.columns = (0..self.dimensions.len()).map(|dimension| values(dimension).collect()).collect();
     }
 
     /// Returns the cells in which `one` can be launched from an offering set, under the requirements of a pool.
@@ -188,12 +223,22 @@ impl Cells {
         offering: &Requirements,
         pool: &Requirements,
     ) -> impl Iterator<Item = usize> {
-        product(&self.choices(one, offering, pool)).into_iter().filter_map(|cell| self.ids.get(&cell).copied())
+        self.combinations(self.choices(one, offering, pool)).into_iter().filter_map(|cell| self.ids.get(&cell).copied())
     }
 
     /// Returns the classes of the types of a catalogue.
     pub(crate) fn openings(&self, catalogue: usize) -> &Openings {
         &self.openings[catalogue]
+    }
+
+    /// Returns the cells of these choices, or as many as each kind of type may have.
+    fn combinations(&self, mut choices: Vec<Vec<Option<u32>>>) -> Vec<Vec<Option<u32>>> {
+        if self.each < MOST_COMBINATIONS {
+            for (options, named) in choices.iter_mut().zip(&self.named) {
+                options.sort_by_key(|option| !option.is_some_and(|value| named.contains(value as usize)));
+            }
+        }
+        product(&choices, self.each)
     }
 
     /// Returns the values that a launch can choose, by dimension.
@@ -250,6 +295,20 @@ impl Cells {
     /// Returns the index of the value of dimension number `dimension` in `cell`.
     pub(crate) fn value_index(&self, cell: usize, dimension: usize) -> Option<usize> {
         self.cells[cell][dimension].map(|number| number as usize)
+    }
+
+    /// Returns the values of a dimension in the cells of `mask`, ascending, and true if one of the cells has none.
+    pub(crate) fn values_in(&self, dimension: usize, mask: &FixedBitSet) -> (Vec<usize>, bool) {
+        let column = &self.columns[dimension];
+        let mut seen = FixedBitSet::with_capacity(self.dimensions[dimension].values.len());
+        let mut lacks_value = false;
+        for cell in mask.ones() {
+            match column[cell] {
+                NO_VALUE => lacks_value = true,
+                value => seen.insert(value as usize),
+            }
+        }
+        (seen.ones().collect(), lacks_value)
     }
 
     /// Returns the cells with each value of a dimension.
@@ -330,17 +389,15 @@ fn mentioned_values(keys: &[Arc<str>], signatures: &[Signature]) -> BTreeMap<Arc
     mentioned
 }
 
-fn product(choices: &[Vec<Option<u32>>]) -> Vec<Vec<Option<u32>>> {
+/// Returns at most `most` combinations of the choices, with the first values of each label.
+fn product(choices: &[Vec<Option<u32>>], most: usize) -> Vec<Vec<Option<u32>>> {
     let mut cells = vec![Vec::new()];
     for options in choices {
-        if cells.len().saturating_mul(options.len()) > MOST_COMBINATIONS {
-            cells.iter_mut().for_each(|cell| cell.push(options[0]));
-            continue;
-        }
+        let kept = (most / cells.len()).clamp(1, options.len());
         cells = cells
             .iter()
             .flat_map(|cell| {
-                options.iter().map(move |&option| {
+                options[..kept].iter().map(move |&option| {
                     let mut longer = cell.clone();
                     longer.push(option);
                     longer

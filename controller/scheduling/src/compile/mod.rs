@@ -19,6 +19,7 @@ mod tests;
 mod topology;
 
 use std::cell::OnceCell;
+use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
 
@@ -28,7 +29,7 @@ pub(crate) use rules::{Demand, DomainRule, Filter, HostRule, Part, Rules, Softne
 pub(crate) use selection::Selection;
 pub(crate) use shapes::{FREE, PoolUse, Shape};
 pub(crate) use signatures::{Signature, Signatures};
-pub(crate) use topology::{TopologyKeys, is_wide, topology_values};
+pub(crate) use topology::{TopologyKeys, is_decided, is_wide, topology_values};
 
 use crate::model::{Options, Problem, SpecId};
 
@@ -44,6 +45,17 @@ pub(crate) struct Class {
     pub(crate) request: u32,
     /// Pending pods, in the order of the input.
     pub(crate) pods: Vec<u32>,
+}
+
+/// Shapes by cell, and cells by shape.
+#[derive(Clone)]
+struct Supply {
+    /// Shapes that can be bought, by cell.
+    bought: Vec<FixedBitSet>,
+    /// Shapes that are offered, reservations included, by cell.
+    offered: Vec<FixedBitSet>,
+    /// Cells in which each shape is offered.
+    offered_in: Vec<Vec<u32>>,
 }
 
 /// A compiled problem. It does not depend on the treatment of preferred terms; rules are built per treatment.
@@ -62,11 +74,11 @@ pub(crate) struct Compiled<'a> {
     pub(crate) pools: Vec<PoolUse>,
     pub(crate) shapes: Vec<Shape>,
     /// Shapes by signature and cell: `admits[signature][cell]` contains shape.
-    pub(crate) admits: Vec<Vec<FixedBitSet>>,
+    pub(crate) admits: Vec<Rc<Vec<FixedBitSet>>>,
     /// Shapes worth opening, and these by ascending price for each cell, computed on first use.
     pub(crate) ranked: OnceCell<(Vec<usize>, Vec<Vec<usize>>)>,
-    /// Shapes by cell that can be bought there, and those offered there, reservations included; computed on first use.
-    bought: OnceCell<(Vec<FixedBitSet>, Vec<FixedBitSet>)>,
+    /// Computed on first use.
+    supply: OnceCell<Supply>,
     /// Exact requests, by class, in column order.
     amounts: Vec<i64>,
 }
@@ -143,9 +155,9 @@ impl<'a> Compiled<'a> {
             cells,
             pools,
             shapes,
-            admits,
+            admits: admits.into_iter().map(Rc::new).collect(),
             ranked: OnceCell::new(),
-            bought: OnceCell::new(),
+            supply: OnceCell::new(),
             amounts,
         }
     }
@@ -175,16 +187,21 @@ impl<'a> Compiled<'a> {
 
     /// Returns the shapes that can be bought in each cell.
     pub(crate) fn bought(&self) -> &[FixedBitSet] {
-        &self.supply().0
+        &self.supply().bought
     }
 
     /// Returns the shapes that are offered in each cell, reservations included.
     pub(crate) fn offered(&self) -> &[FixedBitSet] {
-        &self.supply().1
+        &self.supply().offered
     }
 
-    fn supply(&self) -> &(Vec<FixedBitSet>, Vec<FixedBitSet>) {
-        self.bought.get_or_init(|| {
+    /// Returns the cells in which each shape is offered, reservations included.
+    pub(crate) fn offered_in(&self) -> &[Vec<u32>] {
+        &self.supply().offered_in
+    }
+
+    fn supply(&self) -> &Supply {
+        self.supply.get_or_init(|| {
             let mut bought = vec![FixedBitSet::with_capacity(self.shapes.len()); self.cells.len()];
             for (number, shape) in self.shapes.iter().enumerate() {
                 let prices = bought.iter_mut().zip(&shape.price);
@@ -194,7 +211,11 @@ impl<'a> Compiled<'a> {
             for (number, shape) in self.shapes.iter().enumerate() {
                 shape.reserved.iter().for_each(|reserved| offered[reserved.cell].insert(number));
             }
-            (bought, offered)
+            let mut offered_in = vec![Vec::new(); self.shapes.len()];
+            for (cell, set) in offered.iter().enumerate() {
+                set.ones().for_each(|shape| offered_in[shape].push(cell as u32));
+            }
+            Supply { bought, offered, offered_in }
         })
     }
 

@@ -7,10 +7,11 @@ use proptest::prelude::*;
 
 use super::rules::Rules;
 use super::selection::Selection;
-use super::{Part, Softness};
-use crate::labels::{HOSTNAME, ZONE};
+use super::{Compiled, Part, Softness};
+use crate::labels::{CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE};
 use crate::model::{
-    AffinityTerm, LabelSelector, Labels, NamespaceScope, PodSpec, Resources, SelectorOperator, SelectorTerm,
+    AffinityTerm, InstanceType, LabelSelector, Labels, NamespaceScope, NodePool, Offering, Operator, Options, Pod,
+    PodSpec, PoolState, Problem, Requirement, Resource, Resources, SelectorOperator, SelectorTerm,
 };
 
 const KEYS: [&str; 3] = ["app", "tier", "team"];
@@ -120,4 +121,80 @@ proptest! {
             }
         }
     }
+}
+
+/// A pool of 300 types that leaves a label with 40 values open, and pods with rules about the instance type.
+fn many_kinds(teams: &[&str]) -> Problem {
+    let one_of =
+        |values: Vec<String>| Requirement::new(Operator::In, values.iter().map(|value| Arc::<str>::from(&**value)));
+    let amounts = |cpu: i64| Resources::from_iter([(Resource::Cpu, cpu), (Resource::Pods, 110)]);
+    let types = (0..300).map(|number| {
+        let name = format!("t{number}");
+        let offering = |(zone, capacity_type): (&str, &str)| Offering {
+            requirements: [(ZONE, one_of(vec![zone.into()])), (CAPACITY_TYPE, one_of(vec![capacity_type.into()]))]
+                .into_iter()
+                .collect(),
+            price: Some(0.1 + 0.01 * f64::from(number)),
+            available: true,
+            reservation_capacity: 0,
+        };
+        let places =
+            [("a", "spot"), ("a", "on-demand"), ("b", "spot"), ("b", "on-demand"), ("c", "spot"), ("c", "on-demand")];
+        InstanceType {
+            requirements: [(INSTANCE_TYPE, one_of(vec![name.clone()]))].into_iter().collect(),
+            name: name.into(),
+            capacity: amounts(4_000),
+            overhead: Resources::new(),
+            offerings: places.map(offering).into(),
+        }
+    });
+    let mut problem = Problem::default();
+    problem.catalogues.push(types.collect());
+    let all_teams = (0..40).map(|number| format!("team-{number:02}")).collect();
+    problem.pools.push(NodePool {
+        name: "general".into(),
+        weight: 0,
+        requirements: [(TEAM, one_of(all_teams))].into_iter().collect(),
+        labels: Labels::default(),
+        annotations: Labels::default(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        limits: None,
+        usage: Resources::new(),
+        catalogue: 0,
+        state: PoolState::Ready,
+        missing_replicas: None,
+    });
+    for team in teams {
+        let mut spec = PodSpec::unconstrained("default", amounts(500));
+        spec.labels = [("team", *team)].into_iter().collect();
+        spec.node_selector = [(TEAM, one_of(vec![(*team).to_owned()]))].into_iter().collect();
+        spec.anti_affinity.push(AffinityTerm {
+            topology_key: INSTANCE_TYPE.into(),
+            selector: LabelSelector::Terms(Vec::new()),
+            namespaces: NamespaceScope::All,
+        });
+        let spec = problem.intern(spec);
+        problem.pods.push(Pod { name: format!("default/{team}").into(), spec });
+    }
+    problem
+}
+
+const TEAM: &str = "example.com/team";
+
+#[test]
+fn the_number_of_cells_is_limited() {
+    let (problem, options) = (many_kinds(&["team-00", "team-37"]), Options::default());
+    let compiled = Compiled::new(&problem, &options);
+    assert!(compiled.cells.len() <= 8_192, "{} cells", compiled.cells.len());
+    assert_eq!(compiled.shapes.len(), 300, "every type can be launched");
+    let offered = compiled.offered_in().iter();
+    assert!(offered.into_iter().all(|cells| cells.len() >= 6), "in every zone and capacity type");
+}
+
+#[test]
+fn values_that_pods_name_are_kept() {
+    let (problem, options) = (many_kinds(&["team-00", "team-37"]), Options::default());
+    let solution = crate::solve(&problem, &options);
+    assert_eq!(solution.unschedulable, [], "both pods find a place");
 }

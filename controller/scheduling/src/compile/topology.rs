@@ -31,7 +31,7 @@ const MOST_NARROW_VALUES: usize = 8;
 /// Returns true if each of the `values` values of `key` is a domain of its own that costs pods without rules about
 /// `key` more than it is worth.
 pub(crate) fn is_wide(key: &Arc<str>, values: usize) -> bool {
-    &**key != labels::HOSTNAME && !decided(key) && values > MOST_NARROW_VALUES
+    &**key != labels::HOSTNAME && !is_decided(key) && values > MOST_NARROW_VALUES
 }
 
 impl TopologyKeys {
@@ -45,14 +45,15 @@ impl TopologyKeys {
             let terms = spec.affinity.iter().chain(&spec.anti_affinity);
             keys.required.extend(terms.map(|term| &term.topology_key).cloned());
             for preferred in &spec.preferred_node_terms {
-                keys.preferred.extend(preferred.term.iter().map(|(key, _)| key).filter(|key| decided(key)).cloned());
+                keys.preferred.extend(preferred.term.iter().map(|(key, _)| key).filter(|key| is_decided(key)).cloned());
             }
         }
         keys.add_bound(problem, pools, pending);
         keys.required.remove(labels::HOSTNAME);
         keys.preferred.remove(labels::HOSTNAME);
-        keys.preferred
-            .retain(|key| decided(key) || (1..=MOST_PREFERRED_VALUES).contains(&topology_values(problem, pools, key)));
+        keys.preferred.retain(|key| {
+            is_decided(key) || (1..=MOST_PREFERRED_VALUES).contains(&topology_values(problem, pools, key))
+        });
         keys
     }
 
@@ -102,7 +103,7 @@ impl TopologyKeys {
 }
 
 /// Returns true if every launch decides the label: zone and capacity type.
-fn decided(key: &Arc<str>) -> bool {
+pub(crate) fn is_decided(key: &Arc<str>) -> bool {
     [labels::ZONE, labels::CAPACITY_TYPE].contains(&&**key)
 }
 

@@ -37,7 +37,7 @@ use smallvec::SmallVec;
 pub type SpecId = usize;
 
 /// A snapshot: the complete input of a solve. Two equal snapshots give byte-identical plans.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Problem {
     /// The pods to place, in the order of the input. Their constraints are shared in `specs`.
     pub pods: Vec<Pod>,

@@ -1,6 +1,8 @@
 //! Removal of units whose domain rules broke when other units were not placed: a spread that counted unplaced pods, or
 //! affinity to pods that were removed.
 
+use std::collections::BTreeSet;
+
 use fixedbitset::FixedBitSet;
 
 use super::Draft;
@@ -33,50 +35,88 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     for (number, group) in grouped.groups.iter().enumerate() {
         group.units.iter().for_each(|&unit| group_of[unit as usize] = number);
     }
+    let value = |rule: usize, cell: usize| {
+        (dimension_of[rule] != usize::MAX).then(|| compiled.cells.value_index(cell, dimension_of[rule])).flatten()
+    };
+    let depends_on_nodes = existing_nodes::counts_some_nodes(grouped);
+    let mut placed = placed(compiled, draft, &group_of);
     let mut any = false;
-    loop {
-        let placed = placed(compiled, draft, &group_of);
-        let mut counts = bound.clone();
-        let mut pending: Vec<Vec<bool>> = counts.targets.iter().map(|values| vec![false; values.len()]).collect();
-        let value = |rule: usize, cell: usize| {
-            (dimension_of[rule] != usize::MAX).then(|| compiled.cells.value_index(cell, dimension_of[rule])).flatten()
+    let mut counts = bound.clone();
+    let mut owners: Vec<Vec<i32>> = counts.targets.iter().map(|values| vec![0; values.len()]).collect();
+    for one in &placed {
+        add(compiled, grouped, draft, one, 1, &value, &mut counts, &mut owners);
+    }
+    // Rules to check: after a removal, those of the unit.
+    let mut unchecked: BTreeSet<usize> = (0..grouped.rules.domain.len()).collect();
+    while let Some(&rule) = unchecked.first() {
+        let broken = |value: &usize| broken(grouped, &counts, &counting[rule], rule, *value, owners[rule][*value] > 0);
+        let Some(at) = (0..owners[rule].len()).find(broken) else {
+            unchecked.remove(&rule);
+            continue;
         };
-        for one in &placed {
-            let part = &grouped.groups[one.group].part;
-            for &rule in &part.owns_domain {
-                if let Some(value) = value(rule as usize, one.cell) {
-                    pending[rule as usize][value] = true;
-                }
-            }
-            for &(rule, count) in &part.targets_domain {
-                if let Some(value) =
-                    value(rule as usize, one.cell).filter(|_| counts_for(compiled, grouped, rule, one, draft))
-                {
-                    counts.targets[rule as usize][value] += count;
-                }
-            }
-        }
-        let fault = (0..grouped.rules.domain.len()).find_map(|rule| {
-            let broken = |value: &usize| broken(grouped, &counts, &counting[rule], rule, *value, pending[rule][*value]);
-            (0..pending[rule].len()).find(broken).map(|value| (rule, value))
-        });
-        let Some((rule, at)) = fault else { return any };
         // Remove the last unit that contributes to the violation. For affinity, only owners are removed.
-        let involved = |one: &&Placed| {
+        let involved = |one: &Placed| {
             let part = &grouped.groups[one.group].part;
             let owns = part.owns_domain.contains(&(rule as u32));
             let targets = part.targets_domain.iter().any(|&(target, _)| target == rule as u32);
             let company = grouped.rules.domain[rule].demand == Demand::Company;
             value(rule, one.cell) == Some(at) && (if company { owns } else { targets || owns })
         };
-        let Some(one) = placed.iter().rev().find(involved) else { return any };
-        remove(draft, one);
+        let Some(position) = placed.iter().rposition(involved) else { return any };
+        let one = placed.remove(position);
+        if !depends_on_nodes {
+            add(compiled, grouped, draft, &one, -1, &value, &mut counts, &mut owners);
+        }
+        let gone = remove(draft, &one);
+        if let Some(gone) = gone {
+            placed.iter_mut().filter_map(|one| one.opened.as_mut()).filter(|at| **at > gone).for_each(|at| *at -= 1);
+        }
+        if depends_on_nodes {
+            // The labels of a node may depend on all of its pods.
+            counts = bound.clone();
+            owners.iter_mut().for_each(|values| values.fill(0));
+            for one in &placed {
+                add(compiled, grouped, draft, one, 1, &value, &mut counts, &mut owners);
+            }
+            unchecked.extend(0..grouped.rules.domain.len());
+        } else {
+            let part = &grouped.groups[one.group].part;
+            unchecked.extend(part.owns_domain.iter().map(|&rule| rule as usize));
+            unchecked.extend(part.targets_domain.iter().map(|&(rule, _)| rule as usize));
+        }
         let reason = match grouped.rules.domain[rule].demand {
             Demand::Company => Reason::PodAffinity,
             _ => Reason::TopologySpread,
         };
         draft.left.push((one.unit, Some(reason)));
         any = true;
+    }
+    any
+}
+
+/// Adds a placed unit to the counts `times` times; -1 takes it out.
+#[expect(clippy::too_many_arguments, reason = "what one unit changes")]
+fn add(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    draft: &Draft,
+    one: &Placed,
+    times: i32,
+    value: &impl Fn(usize, usize) -> Option<usize>,
+    counts: &mut Counts,
+    owners: &mut [Vec<i32>],
+) {
+    let part = &grouped.groups[one.group].part;
+    for &rule in &part.owns_domain {
+        if let Some(value) = value(rule as usize, one.cell) {
+            owners[rule as usize][value] += times;
+        }
+    }
+    for &(rule, count) in &part.targets_domain {
+        if let Some(value) = value(rule as usize, one.cell).filter(|_| counts_for(compiled, grouped, rule, one, draft))
+        {
+            counts.targets[rule as usize][value] += count * times;
+        }
     }
 }
 
@@ -122,12 +162,14 @@ fn broken(grouped: &Grouped, counts: &Counts, counting: &FixedBitSet, rule: usiz
     }
 }
 
-fn remove(draft: &mut Draft, one: &Placed) {
+/// Removes a unit; returns the number of its new node if that is empty now, and gone.
+fn remove(draft: &mut Draft, one: &Placed) -> Option<usize> {
     match one.opened {
         Some(number) => {
             draft.opened[number].units.retain(|&unit| unit != one.unit);
             if draft.opened[number].units.is_empty() {
                 draft.opened.remove(number);
+                return Some(number);
             }
         }
         None => {
@@ -137,4 +179,5 @@ fn remove(draft: &mut Draft, one: &Placed) {
             draft.existing.retain(|(_, units)| !units.is_empty());
         }
     }
+    None
 }

@@ -4,26 +4,50 @@
 //! themselves can only run together on one node, which the first of them chooses. Pods that select others are combined
 //! with one of those, or distributed over several if one node cannot hold all.
 
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::groups::{Group, Grouped};
 use crate::compile::{Compiled, Part, fits};
+
+/// Rules that a unit is a target of, with the number of targets that it counts as; sorted by rule.
+type Targets = SmallVec<[(u32, i32); 2]>;
 
 /// Bundles all groups with such affinity. Groups whose targets do not exist stay unchanged and are not placed.
 pub(crate) fn bundle_followers(compiled: &Compiled<'_>, grouped: &mut Grouped) {
     let mut waiting: Vec<usize> =
         (0..grouped.groups.len()).filter(|&group| !grouped.groups[group].part.joins.is_empty()).collect();
+    if waiting.is_empty() {
+        return;
+    }
+    let mut waits: FixedBitSet = waiting.iter().copied().collect();
+    let mut known = Followers::new(compiled);
     // A group whose host is itself a follower is bundled after the host.
-    while let Some(position) = (0..waiting.len()).find(|&at| host_is_ready(compiled, grouped, waiting[at], &waiting)) {
+    let is_ready = |known: &mut Followers<'_>, grouped: &Grouped, follower: usize, waits: &FixedBitSet| {
+        known.host_of(grouped, follower).is_none_or(|host| !waits.contains(host))
+    };
+    while let Some(position) = (0..waiting.len()).find(|&at| is_ready(&mut known, grouped, waiting[at], &waits)) {
         let follower = waiting.remove(position);
-        join(compiled, grouped, follower);
+        waits.remove(follower);
+        known.join(grouped, follower);
     }
 }
 
-fn host_is_ready(compiled: &Compiled<'_>, grouped: &Grouped, follower: usize, waiting: &[usize]) -> bool {
-    host_of(compiled, grouped, follower).is_none_or(|host| !waiting.contains(&host))
+/// What is known of groups and subjects, so that no follower asks again.
+struct Followers<'a> {
+    compiled: &'a Compiled<'a>,
+    /// Host of each follower that was asked for it.
+    hosts: FxHashMap<usize, Option<usize>>,
+    /// True if some bound pod is a target, by subject.
+    bound_targets: FxHashMap<u32, bool>,
+    /// Shapes admitted in some cell, by signature.
+    admitted: FxHashMap<u32, FixedBitSet>,
+    /// Room of the existing nodes.
+    rooms: Vec<Vec<i32>>,
 }
 
 /// Returns true if some bound pod is a target of `subject`, on a node that is not being deleted.
@@ -44,7 +68,7 @@ fn selects_group(compiled: &Compiled<'_>, grouped: &Grouped, subject: u32, group
     })
 }
 
-/// Returns the other group that `follower` must share nodes with, if any.
+/// Returns the first other group that `follower` must share nodes with, if any.
 fn host_of(compiled: &Compiled<'_>, grouped: &Grouped, follower: usize) -> Option<usize> {
     let strangers = grouped.groups[follower].part.joins.iter().copied();
     let mut strangers = strangers.filter(|&subject| !selects_group(compiled, grouped, subject, follower));
@@ -52,32 +76,84 @@ fn host_of(compiled: &Compiled<'_>, grouped: &Grouped, follower: usize) -> Optio
     (0..grouped.groups.len()).find(|&other| other != follower && selects_group(compiled, grouped, subject, other))
 }
 
-fn join(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
-    let joins = grouped.groups[follower].part.joins.clone();
-    // Followers that select themselves can use the node of the first of them, unless a bound pod is a target.
-    let founds = |subject: u32| {
-        selects_group(compiled, grouped, subject, follower) && !has_bound_target(compiled, grouped, subject)
-    };
-    let subjects = |host: &usize| joins.iter().any(|&subject| selects_group(compiled, grouped, subject, *host));
-    // A follower that still lacks a target cannot be a host.
-    let anchored = |host: &usize| *host != follower && grouped.groups[*host].part.joins.is_empty();
-    let host = (0..grouped.groups.len()).find(|host| anchored(host) && subjects(host));
-    let given = |host: usize, subject: u32| selects_group(compiled, grouped, subject, host);
-    match host.filter(|&host| joins.iter().all(|&subject| given(host, subject) || founds(subject))) {
-        Some(host) => {
-            let alone = joins.iter().any(|&subject| !given(host, subject));
-            deal(compiled, grouped, follower, host, alone);
+impl<'a> Followers<'a> {
+    fn new(compiled: &'a Compiled<'a>) -> Self {
+        Self {
+            compiled,
+            hosts: FxHashMap::default(),
+            bound_targets: FxHashMap::default(),
+            admitted: FxHashMap::default(),
+            rooms: super::existing_nodes::standing(compiled).into_iter().map(|node| node.room).collect(),
         }
-        // The first such group starts a node; later groups join it.
-        None if joins.iter().all(|&subject| founds(subject)) => {
-            let units = std::mem::take(&mut grouped.groups[follower].units);
-            let fitting = most_on_one_node(compiled, grouped, follower).min(most_alike(grouped, follower));
-            let fitting = fitting.clamp(1, units.len().max(1));
-            let (first, rest) = units.split_at(fitting.min(units.len()));
-            grouped.groups[follower].units = rest.to_vec();
-            replace_units(compiled, grouped, vec![first.iter().map(|&unit| (follower, unit)).collect()]);
+    }
+
+    /// Returns the first other group that `follower` must share nodes with, if any. Groups only lose units, and bundles
+    /// follow all groups, so that a known answer holds while that group has units.
+    fn host_of(&mut self, grouped: &Grouped, follower: usize) -> Option<usize> {
+        match self.hosts.get(&follower) {
+            Some(None) => None,
+            Some(&Some(host)) if !grouped.groups[host].units.is_empty() => Some(host),
+            _ => {
+                let host = host_of(self.compiled, grouped, follower);
+                self.hosts.insert(follower, host);
+                host
+            }
         }
-        None => follow_bound(compiled, grouped, follower),
+    }
+
+    fn join(&mut self, grouped: &mut Grouped, follower: usize) {
+        let compiled = self.compiled;
+        let joins = grouped.groups[follower].part.joins.clone();
+        // Followers that select themselves can use the node of the first of them, unless a bound pod is a target.
+        let founded: Vec<bool> = joins
+            .iter()
+            .map(|&subject| {
+                selects_group(compiled, grouped, subject, follower) && !self.has_bound_target(grouped, subject)
+            })
+            .collect();
+        let subjects = |host: &usize| joins.iter().any(|&subject| selects_group(compiled, grouped, subject, *host));
+        // A follower that still lacks a target cannot be a host.
+        let anchored = |host: &usize| *host != follower && grouped.groups[*host].part.joins.is_empty();
+        let host = (0..grouped.groups.len()).find(|host| anchored(host) && subjects(host));
+        let given = |host: usize, subject: u32| selects_group(compiled, grouped, subject, host);
+        let holds = |host: usize| joins.iter().zip(&founded).all(|(&subject, &founds)| founds || given(host, subject));
+        match host.filter(|&host| holds(host)) {
+            Some(host) => {
+                let alone = joins.iter().any(|&subject| !given(host, subject));
+                deal(compiled, grouped, follower, host, alone);
+            }
+            // The first such group starts a node; later groups join it.
+            None if founded.iter().all(|&founds| founds) => {
+                let units = std::mem::take(&mut grouped.groups[follower].units);
+                let fitting = self.most_on_one_node(grouped, follower).min(most_alike(grouped, follower));
+                let fitting = fitting.clamp(1, units.len().max(1));
+                let (first, rest) = units.split_at(fitting.min(units.len()));
+                grouped.groups[follower].units = rest.to_vec();
+                replace_units(compiled, grouped, vec![first.iter().map(|&unit| (follower, unit)).collect()]);
+            }
+            None => follow_bound(compiled, grouped, follower),
+        }
+    }
+
+    fn has_bound_target(&mut self, grouped: &Grouped, subject: u32) -> bool {
+        *self.bound_targets.entry(subject).or_insert_with(|| has_bound_target(self.compiled, grouped, subject))
+    }
+
+    /// Maximum number of units of a group that an admitted shape or an existing node holds.
+    fn most_on_one_node(&mut self, grouped: &Grouped, group: usize) -> usize {
+        let one = &grouped.groups[group];
+        let admitted = self.admitted.entry(one.signature).or_insert_with(|| {
+            let mut all = FixedBitSet::with_capacity(self.compiled.shapes.len());
+            grouped.admits[one.signature as usize].iter().for_each(|set| all.union_with(set));
+            all
+        });
+        let times = |room: &[i32]| {
+            let columns = one.sizes.iter().zip(room).filter(|&(&size, _)| size > 0);
+            columns.map(|(&size, &room)| (room / size).max(0) as usize).min().unwrap_or(usize::MAX)
+        };
+        let existing = self.rooms.iter().map(|room| times(room));
+        let new = admitted.ones().map(|shape| times(&self.compiled.shapes[shape].room));
+        new.chain(existing).max().unwrap_or(0)
     }
 }
 
@@ -98,19 +174,6 @@ fn follow_bound(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize)
         return;
     }
     grouped.groups[follower].signature = grouped.confined_signature(grouped.groups[follower].signature, nodes);
-}
-
-/// Maximum number of units of a group that an admitted shape or an existing node holds.
-fn most_on_one_node(compiled: &Compiled<'_>, grouped: &Grouped, group: usize) -> usize {
-    let one = &grouped.groups[group];
-    let admits = &grouped.admits[one.signature as usize];
-    let shapes = compiled.shapes.iter().enumerate().filter(|(shape, _)| admits.iter().any(|set| set.contains(*shape)));
-    let times = |room: &[i32]| {
-        let columns = one.sizes.iter().zip(room).filter(|&(&size, _)| size > 0);
-        columns.map(|(&size, &room)| (room / size).max(0) as usize).min().unwrap_or(usize::MAX)
-    };
-    let existing = super::existing_nodes::standing(compiled).into_iter().map(|node| times(&node.room));
-    shapes.map(|(_, shape)| times(&shape.room)).chain(existing).max().unwrap_or(0)
 }
 
 /// Maximum number of units of a group that rules allow on one node.
@@ -199,12 +262,22 @@ fn replace_units(compiled: &Compiled<'_>, grouped: &mut Grouped, bundles: Vec<Ve
     }
 }
 
-fn add_targets(sum: &mut smallvec::SmallVec<[(u32, i32); 2]>, more: &[(u32, i32)]) {
-    for &(rule, count) in more {
-        match sum.iter_mut().find(|(known, _)| *known == rule) {
-            Some((_, total)) => *total += count,
-            None => sum.push((rule, count)),
+/// Adds the counts of `more`; both are sorted by rule.
+fn add_targets(sum: &mut Targets, more: &[(u32, i32)]) {
+    let mut all = Targets::with_capacity(sum.len() + more.len());
+    let (mut left, mut right) = (sum.iter().copied().peekable(), more.iter().copied().peekable());
+    while let (Some(&one), Some(&other)) = (left.peek(), right.peek()) {
+        match one.0.cmp(&other.0) {
+            Ordering::Less => all.extend(left.next()),
+            Ordering::Greater => all.extend(right.next()),
+            Ordering::Equal => {
+                all.push((one.0, one.1 + other.1));
+                left.next();
+                right.next();
+            }
         }
     }
-    sum.sort_unstable();
+    all.extend(left);
+    all.extend(right);
+    *sum = all;
 }

@@ -124,7 +124,7 @@ impl Grouped {
                 units: class.pods.clone(),
             })
             .collect();
-        let admits = compiled.admits.iter().map(|by_cell| Rc::new(by_cell.clone())).collect();
+        let admits = compiled.admits.clone();
         let signature_parts = (0..compiled.signatures.len() as u32).map(|signature| vec![signature]).collect();
         let first_bundle = problem.pods.len() as u32;
         let mut grouped = Self {

@@ -9,7 +9,8 @@
 //!                search (at most 8 pods: every placement) ◄───────────────────────────────────────────────────┘
 //!   (if prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
 //!   (if few shapes are on offer: construct ─► patterns ─► construct the rest)
-//! before all (if rules use labels with many values): shares ─► order in which pods are planned
+//! before all: shares (if rules use labels with many values) ─► order in which pods are planned
+//!             hopeless ─► pods that no node can hold are set aside
 //! then:
 //!   draft ─► finish (launches, limits) ─► scarce (unplaced pods: leftovers, priorities) ─► replicas ─► Solution
 //! as Karpenter packs: first_fit ─► another draft for a small plan, or a Solution for comparison
@@ -28,6 +29,7 @@ mod finish;
 mod first_fit;
 pub(crate) mod groups;
 mod headroom;
+mod hopeless;
 mod item_blocks;
 mod leftovers;
 mod local_search;
@@ -146,18 +148,22 @@ const NEAR: f64 = 1.1;
 /// Maximum number of units for which additional drafts are made. In larger plans the last, wasteful nodes weigh less.
 const SMALL: usize = 500;
 
+/// Maximum number of units, squared, times cells for which first fit makes another draft: it tries each unit on each
+/// node, and compares the types of each cell. Labels with few values do not come near it.
+const FIRST_FIT_STEPS: usize = 5_000_000;
+
+/// Maximum number of cells times shapes for which all placements of a few pods are searched: each one is priced anew.
+const SEARCHED: usize = 1 << 18;
+
 /// Maximum price, as a factor, of a plan that limits the replicas of a spread per node (see [`apart`]). Without the
 /// limit, four in ten of a thousand pods did not go to their planned node, and 3-4 % of the price was bought again.
 const TELLING: f64 = 1.02;
 
 /// Packs the pending pods of `problem`. The [example of the crate](crate#example) calls it.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
-    let (mut solution, costly) = shares::in_turn(problem, options, |part| {
-        let compiled = Compiled::new(part, options);
-        match options.packing {
-            Packing::Priced => packed(&compiled),
-            Packing::FirstFit => first_fit::plan(&compiled),
-        }
+    let (mut solution, costly) = shares::in_turn(problem, options, |part| match options.packing {
+        Packing::Priced => hopeless::set_aside(part, options, packed),
+        Packing::FirstFit => first_fit::plan(&Compiled::new(part, options)),
     });
     if !solution.unschedulable.is_empty() {
         explain_left(problem, options, &mut solution, costly);
@@ -253,6 +259,7 @@ fn read(
     let draft = settled(compiled, &grouped, zone_policy);
     let draft = improved(compiled, &grouped, draft, zone_policy, effort);
     if compiled.problem.pods.len() <= search::MOST_PODS
+        && compiled.cells.len().saturating_mul(compiled.shapes.len()) <= SEARCHED
         && let Some(found) = search_small(compiled, reading, &grouped, &draft)
     {
         return found;
@@ -276,7 +283,10 @@ fn improved(
     // Nor are plans in which limits may leave pods pending.
     let limited = Headroom::new(compiled).binds();
     if !choosy && !limited && !known.opened.is_empty() && units <= SMALL {
-        others.extend(first_fit::draft(compiled, grouped, effort.first_fit()));
+        let tries = units.saturating_mul(units).saturating_mul(compiled.cells.len());
+        if tries <= FIRST_FIT_STEPS {
+            others.extend(first_fit::draft(compiled, grouped, effort.first_fit()));
+        }
         if known.opened.len() <= local_search::MOST_NODES && effort.tries_others() && known.left.is_empty() {
             others.extend(drafts::others(compiled, grouped, zone_policy));
         }

@@ -205,13 +205,16 @@ impl<'a> ShapeIndex<'a> {
 
 /// Returns by cell the shapes of `among` on offer there, by ascending price.
 fn by_price(compiled: &Compiled<'_>, among: &[usize]) -> Vec<Vec<usize>> {
-    let in_cell = |cell: usize| {
-        let price = |shape: usize| compiled.shapes[shape].price[cell];
-        let mut offered: Vec<usize> = among.iter().copied().filter(|&shape| price(shape).is_finite()).collect();
-        offered.sort_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));
-        offered
-    };
-    (0..compiled.cells.len()).map(in_cell).collect()
+    let price = |shape: usize, cell: usize| compiled.shapes[shape].price[cell];
+    let mut offered: Vec<Vec<usize>> = vec![Vec::new(); compiled.cells.len()];
+    for &shape in among {
+        let cells = compiled.offered_in()[shape].iter().map(|&cell| cell as usize);
+        cells.filter(|&cell| price(shape, cell).is_finite()).for_each(|cell| offered[cell].push(shape));
+    }
+    for (cell, shapes) in offered.iter_mut().enumerate() {
+        shapes.sort_by(|&a, &b| price(a, cell).total_cmp(&price(b, cell)).then(a.cmp(&b)));
+    }
+    offered
 }
 
 /// Returns the shapes that no other shape of the same pool dominates: with as much room, as cheap in every cell, and
@@ -263,7 +266,9 @@ fn undominated(compiled: &Compiled<'_>) -> Vec<usize> {
                 one.room.iter().zip(&better.room).all(|(less, more)| less <= more)
                     && (row == of_better
                         || *inside.entry((row, of_better)).or_insert_with(|| rows[row].is_subset(rows[of_better])))
-                    && one.price.iter().zip(&better.price).all(|(more, less)| less <= more)
+                    && compiled.offered_in()[shape]
+                        .iter()
+                        .all(|&cell| better.price[cell as usize] <= one.price[cell as usize])
                     && (!limited[one.pool] || takes_no_less(compiled, shape, other))
             });
         if !beaten {

@@ -3,10 +3,12 @@
 //! Each value of a label that a rule is about is a domain. Zones have about three values. Instance types have hundreds:
 //! every pod is checked against each, and several such labels together make thousands of kinds of nodes, among which
 //! the pods of all namespaces must be packed. So the cost of rules is counted, in steps, before anything is planned. A
-//! step is one domain of one term of one pod: the steps, and hence the plan, depend on the input alone.
+//! step is one domain of one rule for one pod: the steps, and hence the plan, depend on the input alone. A pod counts
+//! for the rules of all others with which it is planned, so that many rules of many pods cost the product of both.
 //!
 //! ```text
 //! pods ─┬─► no rule about a label of many values ─┬─► first, without the other pods ────────────────────┐
+//!       │                                         ├─► in a doubtful namespace: first, or after those  ──┤
 //!       │                                         └─► in a costly namespace: second ──────────────────┤
 //!       └─► others ─┬─► within the share of their namespace: last, with some types for each domain ───┴─► Solution
 //!                   └─► beyond it: `TooComplex`
@@ -24,11 +26,11 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use super::leftovers;
-use crate::compile::{PoolUse, Selection, Signatures, is_wide, topology_values};
+use crate::compile::{PoolUse, Selection, Signatures, is_decided, is_wide, topology_values};
 use crate::labels::HOSTNAME;
 use crate::model::{
-    AffinityTerm, Catalogue, InstanceType, NamespaceScope, NodePool, Options, PodSpec, Problem, Requirement, Resources,
-    SpecId,
+    AffinityTerm, Catalogue, InstanceType, LabelSelector, NamespaceScope, NodePool, Options, PodSpec, Problem,
+    Requirement, Resources, SpecId,
 };
 use crate::second_round;
 use crate::solution::{PoolVerdict, Reason, Solution, Unschedulable};
@@ -41,7 +43,15 @@ const AT_ONCE: u64 = 2_000;
 /// anti-affinity over instance types take 80,000.
 const COSTLY: u64 = 20_000;
 
-/// Number of terms of a pod up to which those about labels with few values are not counted.
+/// The same for steps of rules about labels with few values, zones and capacity types aside. Pods of other namespaces
+/// would be packed on kinds of nodes that only these rules tell apart.
+const COSTLY_UNUSUAL: u64 = 500;
+
+/// Maximum number of pods of a batch that is planned with and without pods of doubtful namespaces. In larger ones so few
+/// pods weigh little.
+const MOST_COMPARED: usize = 2_000;
+
+/// Number of terms of a pod up to which those about zones and capacity types are not counted.
 const USUAL_TERMS: usize = 4;
 
 /// Total steps for the last stage, divided equally between its namespaces.
@@ -63,6 +73,8 @@ struct Load {
     /// Label with the most steps; `values` is its number of values.
     key: Arc<str>,
     values: usize,
+    /// Numbers of its rules, which pods with equal ones share, and of the domains of each.
+    rules: Vec<(usize, u64)>,
 }
 
 impl Load {
@@ -89,13 +101,14 @@ pub(crate) fn in_turn(
     options: &Options,
     plan: impl Fn(&Problem) -> Solution,
 ) -> (Solution, Vec<Costly>) {
-    let Stages { first, second, last } = stages(problem);
-    if second.is_empty() && last.is_empty() {
+    let Stages { first, doubtful, second, last } = stages(problem);
+    if doubtful.is_empty() && second.is_empty() && last.is_empty() {
         return (plan(problem), Vec::new());
     }
     let solution = match first.as_slice() {
         [] => Solution::default(),
-        first => renumbered(plan(&only(problem, first)), first),
+        first if doubtful.is_empty() => renumbered(plan(&only(problem, first)), first),
+        first => compared(problem, first, &doubtful, &plan),
     };
     let solution = place_after(problem, &solution, &second, |_| {}, &plan).unwrap_or(solution);
     let (tried, over) = divided(problem, last);
@@ -155,15 +168,23 @@ impl Costly {
 #[derive(Default)]
 struct Stages {
     first: Vec<usize>,
+    /// Pods of the first stage that are planned after the rest of it if the plan is cheaper then.
+    doubtful: Vec<usize>,
     second: Vec<usize>,
     last: Vec<Load>,
 }
 
 fn stages(problem: &Problem) -> Stages {
     let Costs { mut loads, by_namespace } = costs(problem);
-    let costly: BTreeSet<&Arc<str>> =
-        by_namespace.into_iter().filter(|(_, steps)| *steps > COSTLY).map(|(namespace, _)| namespace).collect();
-    if loads.is_empty() && costly.is_empty() {
+    let (mut costly, mut doubtful): (BTreeSet<&Arc<str>>, BTreeSet<&Arc<str>>) = Default::default();
+    for (namespace, steps) in by_namespace {
+        if steps.all > COSTLY || steps.unusual > COSTLY_UNUSUAL {
+            costly.insert(namespace);
+        } else if steps.unusual > 0 || steps.bars_others {
+            doubtful.insert(namespace);
+        }
+    }
+    if loads.is_empty() && costly.is_empty() && doubtful.is_empty() {
         return Stages::default();
     }
     if !loads.is_empty() {
@@ -183,7 +204,12 @@ fn stages(problem: &Problem) -> Stages {
     if first.is_empty() && all <= AT_ONCE {
         return Stages::default();
     }
-    Stages { first, second, last: loads }
+    let is_doubtful = |pod: &&usize| doubtful.contains(&problem.spec_of(**pod).namespace);
+    let mut doubtful: Vec<usize> = first.iter().filter(is_doubtful).copied().collect();
+    if doubtful.len() == first.len() || first.len() > MOST_COMPARED {
+        doubtful.clear();
+    }
+    Stages { first, doubtful, second, last: loads }
 }
 
 /// Costs of rules, in steps.
@@ -191,44 +217,67 @@ fn stages(problem: &Problem) -> Stages {
 struct Costs<'a> {
     /// Specs with rules about labels of many values.
     loads: Vec<Load>,
-    /// Steps by namespace.
-    by_namespace: BTreeMap<&'a Arc<str>, u64>,
+    by_namespace: BTreeMap<&'a Arc<str>, NamespaceSteps>,
+}
+
+/// Steps of the pods of a namespace.
+#[derive(Default)]
+struct NamespaceSteps {
+    all: u64,
+    /// Steps of rules about labels with few values, except zones and capacity types.
+    unusual: u64,
+    /// True if a pod keeps pods of other namespaces off.
+    bars_others: bool,
 }
 
 fn costs(problem: &Problem) -> Costs<'_> {
     let mut pending: Vec<usize> = vec![0; problem.specs.len()];
     problem.pods.iter().for_each(|pod| pending[pod.spec] += 1);
     let mut values: FxHashMap<&Arc<str>, usize> = FxHashMap::default();
+    let mut numbers: FxHashMap<Rule<'_>, usize> = FxHashMap::default();
     let mut pools: Option<Vec<PoolUse>> = None;
     let mut costs = Costs::default();
     for (spec, one) in problem.specs.iter().enumerate().filter(|&(spec, _)| pending[spec] > 0) {
+        if bars_others(one) {
+            costs.by_namespace.entry(&one.namespace).or_default().bars_others = true;
+        }
         if keys(one).next().is_none() {
             continue;
         }
         let mut wide: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
-        let (mut narrow, mut terms) = (0_u64, 0);
-        for key in keys(one) {
+        let (mut usual, mut unusual, mut terms) = (0_u64, 0_u64, 0);
+        let mut own: Vec<(usize, u64)> = Vec::new();
+        for rule in rules(one) {
+            let key = rule.key;
             let count = *values.entry(key).or_insert_with(|| {
                 let used = |pool: &NodePool| PoolUse::new(pool, problem.catalogues.get(pool.catalogue));
                 let pools = pools.get_or_insert_with(|| problem.pools.iter().map(used).collect());
                 topology_values(problem, pools, key)
             });
             terms += 1;
-            match is_wide(key, count) {
-                true => *wide.entry(key).or_default() += count as u64,
-                false => narrow += count as u64,
-            }
+            let number = numbers.len();
+            own.push((*numbers.entry(rule).or_insert(number), count as u64));
+            let steps = match is_decided(key) {
+                true => &mut usual,
+                false if is_wide(key, count) => wide.entry(key).or_default(),
+                false => &mut unusual,
+            };
+            *steps += count as u64;
         }
-        let mut steps: u64 = wide.values().sum();
+        own.sort_unstable();
+        own.dedup();
+        let mut steps: u64 = wide.values().sum::<u64>() + unusual;
         let most = wide.iter().max_by_key(|&(key, steps)| (*steps, Reverse(*key)));
         if let Some((&key, _)) = most {
             let (key, values) = (Arc::clone(key), values[key]);
-            costs.loads.push(Load { spec, pods: Vec::with_capacity(pending[spec]), steps, key, values });
+            costs.loads.push(Load { spec, pods: Vec::with_capacity(pending[spec]), steps, key, values, rules: own });
         }
         if terms > USUAL_TERMS {
-            steps += narrow;
+            steps += usual;
         }
-        *costs.by_namespace.entry(&one.namespace).or_default() += steps.saturating_mul(pending[spec] as u64);
+        let of_namespace = costs.by_namespace.entry(&one.namespace).or_default();
+        of_namespace.all += steps.saturating_mul(pending[spec] as u64);
+        of_namespace.unusual += unusual.saturating_mul(pending[spec] as u64);
     }
     if !costs.loads.is_empty() {
         let load_of: FxHashMap<SpecId, usize> =
@@ -242,11 +291,54 @@ fn costs(problem: &Problem) -> Costs<'_> {
     costs
 }
 
+/// A required rule about the values of a label.
+#[derive(PartialEq, Eq, Hash)]
+struct Rule<'a> {
+    key: &'a Arc<str>,
+    selector: &'a LabelSelector,
+    /// Namespaces of affinity terms, or the one of a spread.
+    namespaces: Result<&'a NamespaceScope, &'a Arc<str>>,
+    demand: Demand,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Demand {
+    Affinity,
+    AntiAffinity,
+    Spread { max_skew: i32, min_domains: Option<i32> },
+}
+
+impl<'a> Rule<'a> {
+    fn of(term: &'a AffinityTerm, demand: Demand) -> Self {
+        let AffinityTerm { topology_key: key, selector, namespaces } = term;
+        Self { key, selector, namespaces: Ok(namespaces), demand }
+    }
+}
+
+/// Returns the required rules of a pod, except those about the hostname.
+fn rules(spec: &PodSpec) -> impl Iterator<Item = Rule<'_>> {
+    let affinity = spec.affinity.iter().map(|term| Rule::of(term, Demand::Affinity));
+    let anti_affinity = spec.anti_affinity.iter().map(|term| Rule::of(term, Demand::AntiAffinity));
+    let spreads = spec.spread.iter().filter(|spread| spread.required).map(|spread| Rule {
+        key: &spread.topology_key,
+        selector: &spread.selector,
+        namespaces: Err(&spec.namespace),
+        demand: Demand::Spread { max_skew: spread.max_skew, min_domains: spread.min_domains },
+    });
+    affinity.chain(anti_affinity).chain(spreads).filter(|rule| &**rule.key != HOSTNAME)
+}
+
 /// Returns the labels that required rules of a pod are about, except the hostname, once for each rule.
 fn keys(spec: &PodSpec) -> impl Iterator<Item = &Arc<str>> {
-    let terms = spec.affinity.iter().chain(&spec.anti_affinity).map(|term| &term.topology_key);
-    let spreads = spec.spread.iter().filter(|spread| spread.required).map(|spread| &spread.topology_key);
-    terms.chain(spreads).filter(|key| &***key != HOSTNAME)
+    rules(spec).map(|rule| rule.key)
+}
+
+/// Returns true if a pod may keep pods of other namespaces off.
+fn bars_others(spec: &PodSpec) -> bool {
+    spec.anti_affinity.iter().any(|term| match &term.namespaces {
+        NamespaceScope::Only(names) => names.iter().any(|name| *name != spec.namespace),
+        NamespaceScope::All => true,
+    })
 }
 
 /// Adds the pods of the same namespace with required affinity to pods of the last stage.
@@ -275,7 +367,8 @@ fn follow(problem: &Problem, pods_of: &[Vec<usize>], loads: &mut Vec<Load>) {
         for term in selection.of(&leader.namespace, &leader.labels, selects) {
             let spec = terms[term as usize].0;
             if !comes_last.put(spec) {
-                loads.push(Load { spec, pods: pods_of[spec].clone(), steps: 1, key: Arc::clone(&key), values });
+                let pods = pods_of[spec].clone();
+                loads.push(Load { spec, pods, steps: 1, key: Arc::clone(&key), values, rules: Vec::new() });
             }
         }
     }
@@ -289,10 +382,17 @@ fn divided(problem: &Problem, mut loads: Vec<Load>) -> (Vec<Load>, Vec<Load>) {
     let share = LAST_SHARE / of_namespaces.len().max(1) as u64;
     let (mut tried, mut over) = (Vec::new(), Vec::new());
     for of_namespace in of_namespaces {
-        let mut left = share;
+        let (mut planned, mut steps) = (0_u64, 0_u64);
+        let mut known: BTreeSet<usize> = BTreeSet::new();
         for load in of_namespace {
-            let most = usize::try_from(left / load.steps.max(1)).unwrap_or(usize::MAX).min(load.pods.len());
-            left -= load.steps.saturating_mul(most as u64).min(left);
+            let more = load.rules.iter().filter(|(rule, _)| !known.contains(rule)).map(|&(_, domains)| domains);
+            let more = steps.saturating_add(more.fold(0, u64::saturating_add));
+            let most = (share / more.max(1)).saturating_sub(planned);
+            let most = usize::try_from(most).unwrap_or(usize::MAX).min(load.pods.len());
+            if most > 0 {
+                known.extend(load.rules.iter().map(|&(rule, _)| rule));
+                (planned, steps) = (planned + most as u64, more);
+            }
             let (within, beyond) = load.pods.split_at(most);
             let part = |pods: &[usize]| Load { pods: pods.to_vec(), ..load.clone() };
             tried.extend((!within.is_empty()).then(|| part(within)));
@@ -302,15 +402,32 @@ fn divided(problem: &Problem, mut loads: Vec<Load>) -> (Vec<Load>, Vec<Load>) {
     (tried, over)
 }
 
+/// Returns the better plan for the pods `first`: of all of them at once, or of `doubtful` after the rest. Rules about
+/// labels that nobody else asks for make kinds of nodes that the others would have to be packed on.
+fn compared(problem: &Problem, first: &[usize], doubtful: &[usize], plan: impl Fn(&Problem) -> Solution) -> Solution {
+    let together = renumbered(plan(&only(problem, first)), first);
+    let others: Vec<usize> = first.iter().filter(|pod| doubtful.binary_search(pod).is_err()).copied().collect();
+    let alone = renumbered(plan(&only(problem, &others)), &others);
+    let apart = place_after(problem, &alone, doubtful, |_| {}, plan);
+    let cost = |one: &Solution| {
+        let price: f64 = one.new_nodes.iter().map(|node| node.price).sum();
+        (one.unschedulable.len(), price)
+    };
+    match apart {
+        Some(apart) if cost(&apart) < cost(&together) => apart,
+        _ => together,
+    }
+}
+
 /// Returns the problem with only the given pods.
-fn only(problem: &Problem, pods: &[usize]) -> Problem {
+pub(super) fn only(problem: &Problem, pods: &[usize]) -> Problem {
     let mut part = problem.clone();
     part.pods = pods.iter().map(|&pod| problem.pods[pod].clone()).collect();
     part
 }
 
 /// Renumbers the pods of a solution from n to `pods[n]`.
-fn renumbered(mut solution: Solution, pods: &[usize]) -> Solution {
+pub(super) fn renumbered(mut solution: Solution, pods: &[usize]) -> Solution {
     let new = solution.new_nodes.iter_mut().map(|node| &mut node.pods);
     let existing = solution.existing.iter_mut().map(|(_, pods)| pods);
     new.chain(existing).flatten().for_each(|pod| *pod = pods[*pod]);

@@ -5,19 +5,23 @@ use smallvec::SmallVec;
 
 use crate::logarithm::ln;
 use crate::model::{Node, Problem};
-use crate::validate::rules::{BY_HOST, Demand, Rules};
+use crate::validate::rules::{BY_HOST, Demand, Rule, Rules};
 use crate::validate::specs::{Specs, label};
 
 /// Placeholder for the domain of a node that lacks the label.
 const NOWHERE: u32 = u32::MAX;
 
-/// Counts of a rule.
+/// Counts of a rule. Anti-affinity over hosts has lists of nodes instead: with thousands of such rules, counts by rule
+/// and node would take most of the memory, and to compare them most of the time.
 #[derive(Debug, Clone, Default)]
 struct Account {
     /// Pods that the rule counts, by domain.
     counted: Vec<u32>,
     /// Pods that own the rule, by domain.
     owners: Vec<u32>,
+    /// Nodes with such pods, for anti-affinity over hosts; `owner_nodes` likewise.
+    counted_nodes: Vec<u32>,
+    owner_nodes: Vec<u32>,
     /// Total number of pods that the rule counts.
     total: u32,
     /// Domains over which the minimum of a spread is taken.
@@ -54,6 +58,9 @@ impl<'a> Books<'a> {
         let domain: Vec<Vec<u32>> = domain.collect();
         let mut books = Self { rules, accounts: vec![Account::default(); rules.all.len()], domain };
         for (rule, account) in rules.all.iter().zip(&mut books.accounts) {
+            if is_apart(rule) {
+                continue;
+            }
             account.counted = vec![0; sizes[rule.key]];
             account.owners = vec![0; if rule.demand == Demand::AntiAffinity { sizes[rule.key] } else { 0 }];
             let Demand::Spread { placement: Some(placement), tolerance, honor_affinity, .. } = rule.demand else {
@@ -87,49 +94,61 @@ impl<'a> Books<'a> {
     /// Counts a pod of `spec` on `node`.
     pub(super) fn enter(&mut self, spec: usize, node: usize) {
         for &rule in self.rules.counted(spec) {
-            let domain = self.domain[self.rules.all[rule as usize].key][node];
+            let about = &self.rules.all[rule as usize];
+            let domain = self.domain[about.key][node];
             let account = &mut self.accounts[rule as usize];
-            if domain != NOWHERE && !account.outside.get(node).is_some_and(|outside| *outside) {
+            if is_apart(about) {
+                note(&mut account.counted_nodes, domain);
+            } else if domain != NOWHERE && !account.outside.get(node).is_some_and(|outside| *outside) {
                 account.counted[domain as usize] += 1;
                 account.total += 1;
             }
         }
         for &rule in self.rules.owned(spec) {
-            let domain = self.domain[self.rules.all[rule as usize].key][node];
+            let about = &self.rules.all[rule as usize];
+            let domain = self.domain[about.key][node];
             let account = &mut self.accounts[rule as usize];
-            if domain != NOWHERE && !account.owners.is_empty() {
+            if is_apart(about) {
+                note(&mut account.owner_nodes, domain);
+            } else if domain != NOWHERE && !account.owners.is_empty() {
                 account.owners[domain as usize] += 1;
             }
         }
     }
 
     /// Returns the rules that restrict the nodes of a pod of `spec`, with the current counts.
-    pub(super) fn gates(&self, spec: usize) -> SmallVec<[Gate<'_>; 4]> {
+    pub(super) fn gates(&self, spec: usize) -> Gates<'_> {
         let mut gates = SmallVec::new();
-        let counted = self.rules.counted(spec);
-        for &rule in self.rules.owned(spec) {
+        let about = |rule: u32| &self.rules.all[rule as usize];
+        let account = |rule: &u32| &self.accounts[*rule as usize];
+        let (owned, counted) = (self.rules.owned(spec), self.rules.counted(spec));
+        // Both lists are empty for all other rules.
+        let by_own = owned.iter().map(|rule| &*account(rule).counted_nodes);
+        let by_others = counted.iter().map(|rule| &*account(rule).owner_nodes);
+        let apart = by_own.chain(by_others).filter(|nodes| !nodes.is_empty()).collect();
+        for &rule in owned.iter().filter(|rule| !is_apart(about(**rule))) {
             let account = &self.accounts[rule as usize];
-            let itself = counted.contains(&rule);
-            let (least, most) = match self.rules.all[rule as usize].demand {
+            let counts_itself = || counted.contains(&rule);
+            let (least, most) = match about(rule).demand {
                 Demand::Spread { required: false, .. } => continue,
                 Demand::Spread { max_skew, min_domains, .. } => {
                     let enough = min_domains.is_none_or(|least| account.eligible.len() as i64 >= i64::from(least));
                     let counts = account.eligible.iter().map(|&domain| account.counted[domain as usize]);
                     let least = if enough { counts.min().unwrap_or(0) } else { 0 };
-                    (0, i64::from(least) + max_skew - i64::from(itself))
+                    (0, i64::from(least) + max_skew - i64::from(counts_itself()))
                 }
                 Demand::AntiAffinity => (0, 0),
-                Demand::Affinity if account.total == 0 && itself => (0, i64::MAX),
+                Demand::Affinity if account.total == 0 && counts_itself() => (0, i64::MAX),
                 Demand::Affinity => (1, i64::MAX),
             };
             gates.push(self.gate(rule, &account.counted, least, most));
         }
-        for &rule in counted {
-            if self.rules.all[rule as usize].demand == Demand::AntiAffinity {
+        for &rule in counted.iter().filter(|rule| !is_apart(about(**rule))) {
+            if about(rule).demand == Demand::AntiAffinity {
                 gates.push(self.gate(rule, &self.accounts[rule as usize].owners, 0, 0));
             }
         }
-        gates
+        Gates { apart, others: gates }
     }
 
     /// Returns true if pods on `node` or in its domain exclude a pod of `spec`, and no later pod can change that: by an
@@ -140,8 +159,12 @@ impl<'a> Books<'a> {
             let domain = self.domain[self.rules.all[rule as usize].key][node];
             counts.get(domain as usize).map_or(0, |count| i64::from(*count))
         };
+        let is_on = |nodes: &[u32]| nodes.contains(&(node as u32));
         let by_own = self.rules.owned(spec).iter().any(|&rule| {
             let about = self.rules.all[rule as usize];
+            if is_apart(&about) {
+                return is_on(&self.accounts[rule as usize].counted_nodes);
+            }
             let there = number(&self.accounts[rule as usize].counted, rule);
             match about.demand {
                 Demand::AntiAffinity => there > 0,
@@ -152,7 +175,11 @@ impl<'a> Books<'a> {
             }
         });
         let repels = |rule: &u32| self.rules.all[*rule as usize].demand == Demand::AntiAffinity;
-        by_own || counted.iter().any(|rule| repels(rule) && number(&self.accounts[*rule as usize].owners, *rule) > 0)
+        let is_repelled = |rule: &u32| {
+            let account = &self.accounts[*rule as usize];
+            number(&account.owners, *rule) > 0 || is_on(&account.owner_nodes)
+        };
+        by_own || counted.iter().any(|rule| repels(rule) && is_repelled(rule))
     }
 
     fn gate<'s>(&'s self, rule: u32, counts: &'s [u32], least: u32, most: i64) -> Gate<'s> {
@@ -198,6 +225,26 @@ impl<'a> Books<'a> {
         }
         Some(sum.round())
     }
+}
+
+/// Returns true for anti-affinity over hosts.
+fn is_apart(rule: &Rule<'_>) -> bool {
+    rule.key == BY_HOST && rule.demand == Demand::AntiAffinity
+}
+
+/// Adds a node, which the pod before may have added.
+fn note(nodes: &mut Vec<u32>, node: u32) {
+    if nodes.last() != Some(&node) {
+        nodes.push(node);
+    }
+}
+
+/// The rules that restrict the nodes of a pod.
+pub(super) struct Gates<'s> {
+    /// Lists of nodes that are not allowed.
+    pub(super) apart: SmallVec<[&'s [u32]; 4]>,
+    /// Rules with counts.
+    pub(super) others: SmallVec<[Gate<'s>; 4]>,
 }
 
 /// One rule, with the counts at the time at which a pod is placed.

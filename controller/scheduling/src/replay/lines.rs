@@ -5,7 +5,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::books::Gate;
+use super::books::{Gate, Gates};
 use super::scheduler::Floor;
 use crate::model::{Node, Resource};
 use crate::validate::specs::{Specs, fits};
@@ -43,17 +43,40 @@ pub(super) enum Filter<'s> {
 pub(super) type Filters<'s> = SmallVec<[Filter<'s>; 4]>;
 
 /// Cached masks by allowed domains. Only few combinations of a few zones occur.
-#[derive(Default)]
 pub(super) struct Masks {
     kept: FxHashMap<Opened, Rc<[u8]>>,
+    /// Mask of the pod before, without the nodes that must not have it.
+    apart: Rc<[u8]>,
+    /// These nodes.
+    kept_off: Vec<u32>,
 }
 
 /// Index of the label, true if nodes without it are allowed, and the allowed domains.
 type Opened = (usize, bool, SmallVec<[bool; 16]>);
 
 impl Masks {
+    /// Creates the masks of a number of nodes.
+    pub(super) fn new(nodes: usize) -> Self {
+        Self { kept: FxHashMap::default(), apart: vec![u8::MAX; nodes].into(), kept_off: Vec::new() }
+    }
+
     /// Returns the filters of a pod with these gates.
-    pub(super) fn of<'s>(&mut self, gates: &[Gate<'s>]) -> Filters<'s> {
+    pub(super) fn of<'s>(&mut self, gates: &Gates<'s>) -> Filters<'s> {
+        let mut filters = self.of_counts(&gates.others);
+        if !gates.apart.is_empty() {
+            let apart = Rc::make_mut(&mut self.apart);
+            self.kept_off.drain(..).for_each(|node| apart[node as usize] = u8::MAX);
+            for &node in gates.apart.iter().copied().flatten() {
+                if std::mem::take(&mut apart[node as usize]) > 0 {
+                    self.kept_off.push(node);
+                }
+            }
+            filters.push(Filter::Mask(Rc::clone(&self.apart)));
+        }
+        filters
+    }
+
+    fn of_counts<'s>(&mut self, gates: &[Gate<'s>]) -> Filters<'s> {
         gates
             .iter()
             .map(|gate| match gate {

@@ -82,7 +82,7 @@ pub(super) fn place_queue(problem: &Problem, nodes: &[Node], queue: &[Waiting]) 
     let mut books = Books::new(&specs, &rules, nodes);
     let mut floor = Floor::new(&specs, nodes);
     let mut lines = Lines::new(&specs, nodes);
-    let mut masks = Masks::default();
+    let mut masks = Masks::new(nodes.len());
     let (mut wishes, mut sample) = (Vec::new(), Vec::new());
     let mut places = Vec::with_capacity(queue.len());
     let enough = sample_size(nodes.len());

@@ -1,6 +1,6 @@
 //! Small plans against first fit, and against themselves beside workloads that share no node with them.
 
-use muster_scheduling::labels::{CAPACITY_TYPE, HOSTNAME, ZONE};
+use muster_scheduling::labels::{CAPACITY_TYPE, HOSTNAME, NODE_POOL, ZONE};
 use muster_scheduling::model::*;
 
 use crate::random::Random;

@@ -1,9 +1,11 @@
 //! The replay keeps every hard rule, and never loses a pod that is free to go anywhere.
 
-use muster_scheduling::model::Options;
-use muster_scheduling::{replay, solve};
+use muster_scheduling::labels::HOSTNAME;
+use muster_scheduling::model::*;
+use muster_scheduling::{Waiting, replay, schedule, solve};
 
 use crate::cases::case;
+use crate::random::Random;
 
 #[test]
 fn replays_cost_at_least_the_plan() {
@@ -19,4 +21,70 @@ fn replays_cost_at_least_the_plan() {
         worse += usize::from(replay.expected_price > planned);
     }
     println!("{worse} of 3000 plans cost more once kube-scheduler places the pods");
+}
+
+const NODES: usize = 5;
+const WORKLOADS: usize = 7;
+const PODS_PER_NODE: i64 = 3;
+
+/// Nodes for three pods each, and pods of seven workloads that keep off one another at random.
+fn crowd(random: &mut Random) -> Problem {
+    let mut problem = Problem::default();
+    problem.nodes.extend((0..NODES).map(|number| Node {
+        name: format!("node-{number}").into(),
+        labels: Labels::default(),
+        taints: Vec::new(),
+        allocatable: [(Resource::Pods, PODS_PER_NODE)].into_iter().collect(),
+        daemon_requests: Resources::new(),
+        initialized: true,
+        deleting: false,
+        bound: Vec::new(),
+        attach_limits: Vec::new(),
+    }));
+    let mut specs = Vec::new();
+    for number in 0..WORKLOADS {
+        let mut spec = PodSpec::unconstrained("default", [(Resource::Pods, 1)].into_iter().collect());
+        spec.labels = [("app", &*number.to_string())].into_iter().collect();
+        for other in (0..WORKLOADS).filter(|_| random.chance(25)).collect::<Vec<_>>() {
+            let values = vec![other.to_string().into()];
+            let term = SelectorTerm { key: "app".into(), operator: SelectorOperator::In, values };
+            spec.anti_affinity.push(AffinityTerm {
+                topology_key: HOSTNAME.into(),
+                selector: LabelSelector::Terms(vec![term]),
+                namespaces: NamespaceScope::All,
+            });
+        }
+        specs.push(problem.intern(spec));
+    }
+    for number in 0..18 {
+        problem.pods.push(Pod { name: format!("default/p{number}").into(), spec: *random.pick(&specs) });
+    }
+    problem
+}
+
+#[test]
+fn pods_that_keep_off_each_other_get_a_node_exactly_if_one_has_room() {
+    for seed in 0..2_000 {
+        let problem = crowd(&mut Random::new(seed));
+        let keeps_off = |spec: usize, other: usize| {
+            let labels = &problem.specs[other].labels;
+            problem.specs[spec].anti_affinity.iter().any(|term| term.selector.matches(labels))
+        };
+        let queue: Vec<Waiting> = (0..problem.pods.len()).map(|pod| Waiting { pod, hint: None }).collect();
+        let mut on: Vec<Vec<usize>> = vec![Vec::new(); NODES];
+        for (pod, place) in schedule(&problem, &queue).into_iter().enumerate() {
+            let spec = problem.pods[pod].spec;
+            let suits = |node: &Vec<usize>| {
+                let is_apart = node.iter().all(|&other| !keeps_off(spec, other) && !keeps_off(other, spec));
+                (node.len() as i64) < PODS_PER_NODE && is_apart
+            };
+            match place {
+                Some(node) => {
+                    assert!(suits(&on[node]), "seed {seed}: pod {pod} on {node}: {on:?}");
+                    on[node].push(spec);
+                }
+                None => assert!(!on.iter().any(suits), "seed {seed}: pod {pod} has no node: {on:?}"),
+            }
+        }
+    }
 }

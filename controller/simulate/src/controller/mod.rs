@@ -22,12 +22,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use muster_cloud::Refusals;
+use muster_cloud::{Refusals, after};
 use muster_manifest::InputError;
 use muster_stages::disruption::{DisruptionPlanner, PassSchedule};
 use muster_stages::lifecycle::Listing;
 use muster_stages::pools::Outcomes;
-use muster_stages::provision::{Lengths, Plan, Window};
+use muster_stages::provision::{Lengths, Plan, RETRY, Window};
 use muster_stages::state::{self, Changed, Cluster};
 
 use self::offers::Offers;
@@ -148,6 +148,10 @@ impl Controller {
                 self.pass_schedule.hurry();
             } else if !changed.is_empty() {
                 self.pass_schedule.stir();
+            }
+            if !changed.is_empty() {
+                // What stays pending is decided again soon after a change, and seldom without one.
+                self.round_again = self.round_again.map(|again| again.min(after(now, RETRY)));
             }
             self.left.extend(changed.left.iter().cloned());
             self.changed.merge(changed);

@@ -112,7 +112,7 @@ impl Controller {
 
     /// Returns the pods (`namespace/name`) that a controller without earlier plans would place now.
     pub(crate) fn could_be_placed(&mut self, world: &World) -> Result<BTreeSet<String>, InputError> {
-        let outcome = self.decide_round(&Plan::default(), world)?;
+        let outcome = self.decide_round(&self.plan.afresh(), world)?;
         let mut placed: BTreeSet<String> = self.cluster.unbound().map(|pod| pod.pod.path.to_string()).collect();
         // Without an earlier plan, each pod that cannot be placed gets a warning event.
         for write in &outcome.step.writes {

@@ -89,7 +89,7 @@ pub(crate) fn print(
             let lines = story.tell(entry, glance);
             failed = lines.iter().find_map(|line| writeln!(out, "{}", line.painted(stdout)).err());
         }
-        progress.stage(&text::status(entry.at, glance));
+        progress.advance(|| text::status(entry.at, glance));
     })?;
     if let Some(error) = failed {
         return Err(error.into());
@@ -97,7 +97,7 @@ pub(crate) fn print(
     let rival = if *compares {
         progress.stage("playing the day again as a Karpenter-like policy would");
         Some(play(setting(Policy::KarpenterLike, script), &mut |entry, glance| {
-            progress.stage(&format!("again, Karpenter-like: {}", text::status(entry.at, glance)));
+            progress.advance(|| format!("again, Karpenter-like: {}", text::status(entry.at, glance)));
         })?)
     } else {
         None

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use muster_api::{NodeClaim, NodeClassReference};
 use muster_cloud::after;
 use muster_stages::pools;
+use muster_stages::provision::RETRY;
 use muster_stages::state::{Changed, Cluster, Kind};
 
 use super::{Item, Leader};
@@ -112,6 +113,9 @@ impl<P: Provider> Leader<P> {
         if is_of_use && supply.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.window.arrive("supply", now);
         }
+        // What stays pending is decided again soon after a change, and seldom without one.
+        self.has_changed = true;
+        self.decide_at = self.decide_at.map(|moment| moment.min(after(now, RETRY)));
         if changed.has_strayed && self.is_any_crowded(changed, &cluster) {
             self.decide_at = Some(now);
         }

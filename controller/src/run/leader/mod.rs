@@ -100,6 +100,8 @@ struct Leader<P> {
     /// True while launches are being decided, for pods or for an order: one at a time, so that concurrent decisions do
     /// not exceed a limit together.
     is_planning: bool,
+    /// True if the cluster has changed since the last decision about pods began.
+    has_changed: bool,
     /// The next order.
     order: Option<Ordered>,
     /// True if the last such decision was about an order: then pods take precedence.
@@ -140,6 +142,7 @@ pub(super) async fn lead<P: Provider>(
         tasks: JoinSet::new(),
         open: 0,
         is_planning: false,
+        has_changed: false,
         order: None,
         was_order: false,
         is_nominating: false,
@@ -203,8 +206,10 @@ impl<P: Provider> Leader<P> {
             Done::Opened => self.is_opening = false,
             Done::Decided(step) => {
                 self.is_planning = false;
-                // The room of a pod may be given to another pod, which causes no change.
-                let waits = self.context.cluster_cache.read().count_unbound() > 0;
+                // The room of a pod may be given to another pod, which causes no change. Pods that found no place in
+                // the cluster as it still is wait for a change.
+                let is_at_rest = !self.has_changed && self.context.memory().plan.has_only_unplaced();
+                let waits = !is_at_rest && self.context.cluster_cache.read().count_unbound() > 0;
                 self.note_holds(now);
                 self.decide_at = [step.again, waits.then(|| after(now, AGAIN))].into_iter().flatten().min();
                 self.nominate_at = Some(now);
@@ -370,6 +375,7 @@ impl<P: Provider> Leader<P> {
         self.window.close();
         self.decide_at = None;
         self.is_planning = true;
+        self.has_changed = false;
         self.was_order = false;
         self.forget_gone();
         let context = Arc::clone(&self.context);

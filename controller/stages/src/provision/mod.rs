@@ -50,6 +50,7 @@ mod refusing;
 mod replica_order;
 mod round;
 mod spending;
+mod unplaced;
 mod window;
 
 #[cfg(test)]
@@ -57,7 +58,6 @@ pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_api::{NodeClaim, NodePool, conditions::reason};
@@ -78,16 +78,14 @@ use self::plan::{Failure, Placed};
 pub use self::queue::{Position, Queue};
 pub(crate) use self::round::{Closed, closed};
 pub use self::spending::spent;
+pub use self::unplaced::RETRY;
+use self::unplaced::Unplaced;
 pub use self::window::{IDLE, Lengths, MAX, Window};
 use crate::lifecycle::Class;
 use crate::lifecycle::breaker::{self, Breaker};
 use crate::lifecycle::caps::Caps;
 use crate::lifecycle::pause::Pause;
 use crate::step::{Step, Write};
-
-/// Delay after which pods without a place are decided again although no change was observed: the capacity of a cloud
-/// changes too. Karpenter's value.
-const RETRY: Duration = Duration::from_secs(10);
 
 /// Settings by the operator.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -203,9 +201,16 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     plan.holds = holds::by_pool(round, &draft.held, &plan.fruitless);
     if draft.problem.pods.is_empty() && draft.held.is_empty() && !lacks_replicas {
         let figures = Figures { waiting: draft.waiting, ignored: draft.ignored, held, ..Figures::default() };
+        plan.unplaced = None;
         return Outcome { step: Step { writes: Vec::new(), again: settled }, plan, figures, violations: Vec::new() };
     }
+    if let Some(known) = plan.unplaced.take().filter(|known| known.answers(&draft.problem, &round.settings.packing)) {
+        return still_unplaced(round, &draft, plan, known, settled, now);
+    }
+    let waiting = draft.waiting;
     let solution = draft.solve(round.settings);
+    // Otherwise it has taken pods out of the problem.
+    let is_whole = draft.waiting == waiting;
     let problem = &draft.problem;
     let mut figures = Figures {
         pods: problem.pods.len(),
@@ -230,7 +235,44 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     decided.join(&turned);
     decided.launch(&turned, &solution.new_nodes, &mut figures, now);
     decided.explain(&turned);
+    if is_whole && solution.new_nodes.is_empty() && solution.existing.is_empty() {
+        let failures = decided.failures.iter().map(|(pod, why)| (*pod, why.clone())).collect();
+        decided.plan.unplaced = Some(Arc::new(Unplaced::new(problem.clone(), round.settings.packing, failures)));
+    }
     figures.unplaced = decided.failures.len() + draft.held.len();
+    decided.outcome(figures, now)
+}
+
+/// Returns the outcome of a round whose problem is the one in which no pod found a place before.
+fn still_unplaced(
+    round: &Round<'_>,
+    draft: &round::Draft,
+    mut plan: Plan,
+    known: Arc<Unplaced>,
+    settled: Option<Timestamp>,
+    now: Timestamp,
+) -> Outcome {
+    let figures = Figures {
+        pods: draft.problem.pods.len(),
+        unplaced: draft.problem.pods.len() + draft.held.len(),
+        waiting: draft.waiting,
+        ignored: draft.ignored,
+        held: plan.held_sets(now),
+        ..Figures::default()
+    };
+    let failures = known.failures().collect();
+    plan.unplaced = Some(Arc::new(Arc::unwrap_or_clone(known).again()));
+    let decided = Decided {
+        round,
+        problem: &draft.problem,
+        plan,
+        writes: Vec::new(),
+        failures,
+        held: &draft.held,
+        violations: Vec::new(),
+        again: settled,
+        at: now,
+    };
     decided.outcome(figures, now)
 }
 
@@ -372,7 +414,8 @@ impl Decided<'_, '_> {
 
     fn outcome(mut self, figures: Figures, now: Timestamp) -> Outcome {
         if !self.failures.is_empty() {
-            self.again = [self.again, Some(after(now, RETRY))].into_iter().flatten().min();
+            let retry = self.plan.unplaced.as_ref().map_or(after(now, RETRY), |known| known.retry_at(now));
+            self.again = [self.again, Some(retry)].into_iter().flatten().min();
         }
         let resumes = self.round.stops.values().filter_map(|stop| match stop {
             Stop::All { until, .. } => *until,

@@ -16,6 +16,7 @@ use super::holds::LaunchHold;
 use super::pending_pod::PendingPod;
 use super::queue::{Position, Queue};
 use super::refusing;
+use super::unplaced::Unplaced;
 use crate::lifecycle::{condition, is_true};
 use crate::node::Node;
 
@@ -86,6 +87,8 @@ pub struct Plan {
     pub(super) fruitless: Fruitless,
     /// NodePools whose launches are held.
     pub(super) holds: BTreeMap<String, LaunchHold>,
+    /// Last problem, if none of its pods found a place.
+    pub(super) unplaced: Option<Arc<Unplaced>>,
 }
 
 /// A pod with a place.
@@ -266,14 +269,26 @@ impl Plan {
 
     /// Takes over the plan of a round, except for nominations, which may have been written since it began.
     pub fn succeed(&mut self, decided: Self) {
-        let Self { placed, coming, gangs, nominations: _, last_events, fruitless, holds } = decided;
+        let Self { placed, coming, gangs, nominations: _, last_events, fruitless, holds, unplaced } = decided;
         self.placed = placed;
         self.coming = coming;
         self.gangs = gangs;
         self.last_events = last_events;
         self.holds = holds;
+        self.unplaced = unplaced;
         let observed = std::mem::replace(&mut self.fruitless, fruitless);
         self.fruitless.add_observed(&observed);
+    }
+
+    /// Returns true if no pod has a place, and none of those that were decided last found one.
+    pub fn has_only_unplaced(&self) -> bool {
+        self.unplaced.is_some() && self.placed.is_empty()
+    }
+
+    /// Returns the plan of a controller that has just started, which has no earlier places, but need not solve again
+    /// what is known to have no solution.
+    pub fn afresh(&self) -> Self {
+        Self { unplaced: self.unplaced.clone(), ..Self::default() }
     }
 
     /// Records the change of a NodeClaim, including one that is created and deleted between two rounds.

@@ -13,6 +13,10 @@ use crate::solution::Reason;
 /// the next.
 const MOST_TRIALS: usize = 256;
 
+/// Maximum number of values looked at by all units for a second or later choice. Labels with few values do not come
+/// near it; a thousand pods with rules about several labels of a thousand values would take minutes.
+pub(super) const MOST_SECOND_LOOKS: usize = 20_000_000;
+
 impl Zoning<'_> {
     /// Chooses a value per dimension for one unit of `group`, and counts it. Returns the cells with these values;
     /// `None` if none are allowed.
@@ -27,9 +31,15 @@ impl Zoning<'_> {
         let contests: Vec<Contest> =
             dimensions.iter().map(|(dimension, costs)| self.contest(group, *dimension, costs)).collect();
         let mut best: Vec<Claim> = Vec::with_capacity(contests.len());
-        let mut trials = MOST_TRIALS;
+        let mut trials = if self.second_looks.get() == 0 { contests.len() } else { MOST_TRIALS };
+        let (most, before) = (trials, self.looks.get());
         let found = self.descend(&contests, reach.clone(), &mut best, &mut trials);
-        self.tasted |= trials + contests.len() < MOST_TRIALS;
+        let tried = most - trials;
+        self.tasted |= tried > contests.len();
+        if tried > contests.len() {
+            let looks = self.looks.get().saturating_sub(before);
+            self.second_looks.set(self.second_looks.get().saturating_sub(looks));
+        }
         let mask = found?;
         let chosen: Vec<(usize, usize)> =
             contests.iter().zip(&best).map(|(contest, claim)| (contest.dimension, claim.5)).collect();

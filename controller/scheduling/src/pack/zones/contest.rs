@@ -63,10 +63,10 @@ impl Contest {
 
     /// Returns the claims of the values that have cells in `mask` and that the rules allow.
     pub(super) fn claims(&self, zoning: &Zoning<'_>, mask: &FixedBitSet) -> Vec<Claim> {
-        let inside = zoning.compiled.cells.by_value(self.dimension).iter().enumerate();
-        let inside = inside.filter(|(_, cells)| !mask.is_disjoint(cells)).map(|(value, _)| value);
-        let mut claims: Vec<Claim> = inside.filter_map(|value| self.claim(zoning, value)).collect();
-        if self.free && !mask.is_disjoint(&zoning.bare[self.dimension]) {
+        let (values, lacks_value) = zoning.compiled.cells.values_in(self.dimension, mask);
+        zoning.looks.set(zoning.looks.get().saturating_add(values.len()));
+        let mut claims: Vec<Claim> = values.into_iter().filter_map(|value| self.claim(zoning, value)).collect();
+        if self.free && lacks_value {
             let absence = self.absence(zoning, &claims);
             claims.push(absence);
         }
@@ -152,29 +152,32 @@ impl Zoning<'_> {
             return Rc::clone(costs);
         }
         let compiled = self.compiled;
-        let values = compiled.cells.by_value(dimension);
+        let values = compiled.cells.dimensions[dimension].values.len();
         let admits = &self.grouped.admits[of.signature as usize];
-        let nodes: Vec<f64> = compiled.shapes.iter().map(|shape| nodes(&of.sizes, &shape.room, together)).collect();
-        let weight = |shape: usize| compiled.problem.pools[compiled.shapes[shape].pool].weight;
-        let cost = |cells: &FixedBitSet| {
-            let mut least = (i32::MAX, f64::INFINITY);
-            for cell in cells.intersection(reach) {
-                for shape in admits[cell].intersection(&compiled.offered()[cell]).filter(|&shape| nodes[shape] > 0.0) {
-                    let one = &compiled.shapes[shape];
-                    let reserved = one.reserved.iter().filter(|reserved| reserved.cell == cell);
-                    let price = reserved.map(|reserved| reserved.price).fold(one.price[cell], f64::min);
-                    let cost = (weight(shape).saturating_neg(), price * nodes[shape]);
-                    if cost < least {
-                        least = cost;
-                    }
+        let mut costs: Vec<Cost> = vec![(i32::MAX, f64::INFINITY); values + 1];
+        for (number, shape) in compiled.shapes.iter().enumerate() {
+            let nodes = nodes(&of.sizes, &shape.room, together);
+            if nodes == 0.0 {
+                continue;
+            }
+            let lightness = compiled.problem.pools[shape.pool].weight.saturating_neg();
+            for &cell in &compiled.offered_in()[number] {
+                let cell = cell as usize;
+                if !reach.contains(cell) || !admits[cell].contains(number) {
+                    continue;
+                }
+                let reserved = shape.reserved.iter().filter(|reserved| reserved.cell == cell);
+                let price = reserved.map(|reserved| reserved.price).fold(shape.price[cell], f64::min);
+                let least = &mut costs[compiled.cells.value_index(cell, dimension).unwrap_or(values)];
+                let cost = (lightness, price * nodes);
+                if cost < *least {
+                    *least = cost;
                 }
             }
-            least
-        };
-        let mut costs: Vec<Cost> = values.iter().chain([&self.bare[dimension]]).map(cost).collect();
+        }
         let parts = &self.grouped.signature_parts[of.signature as usize];
         for (position, one) in self.standing.iter().enumerate() {
-            let value = compiled.cells.value_index(one.cell, dimension).unwrap_or(values.len());
+            let value = compiled.cells.value_index(one.cell, dimension).unwrap_or(values);
             let admitted = parts.iter().all(|&part| self.standing_admits[part as usize].contains(position));
             if admitted && self.grouped.confines(of.signature, one.node) && fits(&of.sizes, &one.room) {
                 costs[value] = (i32::MIN, 0.0);

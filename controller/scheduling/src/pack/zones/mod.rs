@@ -11,6 +11,7 @@ mod choice;
 mod contest;
 mod counts;
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
@@ -77,6 +78,9 @@ struct Zoning<'a> {
     mask_ids: FxHashMap<FixedBitSet, u32>,
     /// Units assigned to values in which they violate a spread of others.
     intruders: Vec<Intruder>,
+    /// Number of values that units have looked at, and what is left for second choices.
+    looks: Cell<usize>,
+    second_looks: Cell<usize>,
 }
 
 /// Unit that is a target of a spread that was violated in its value when the unit was assigned. Later units may restore
@@ -114,6 +118,8 @@ pub(crate) fn assign(
         masks: Vec::new(),
         mask_ids: FxHashMap::default(),
         intruders: Vec::new(),
+        looks: Cell::new(0),
+        second_looks: Cell::new(choice::MOST_SECOND_LOOKS),
     };
     let totals = total_sizes(grouped, compiled.columns.width());
     let reaches = Rc::clone(grouped.reaches.get_or_init(|| Rc::new(zoning.reaches())));

@@ -93,6 +93,30 @@ fn a_failure_is_told_once_and_tried_again() {
 }
 
 #[test]
+fn what_fits_nowhere_is_decided_again_once_something_has_changed() {
+    let mut cluster = Cluster::new();
+    cluster.add(marked("big", "64"));
+    assert_eq!(reasons(&cluster.round(0)), ["FailedScheduling big"]);
+    assert_eq!(cluster.decide(10).step.again, Some(at(30)), "nothing has changed");
+    assert_eq!(cluster.round(10), [""; 0]);
+    assert_eq!(cluster.decide(30).step.again, Some(at(70)));
+    cluster.add(marked("small", "1"));
+    assert_eq!(reasons(&cluster.round(31)), ["create 1", "Nominated small"], "it does not hold up others");
+    let outcome = cluster.decide(32);
+    assert_eq!((outcome.figures.unplaced, outcome.step.again), (1, Some(at(42))), "another cluster");
+}
+
+#[test]
+fn pods_that_caps_hold_back_are_decided_again_although_nothing_has_changed() {
+    let mut cluster = Cluster::new();
+    cluster.settings.caps = Caps { launches_per_minute: Some(0), hourly_price: None };
+    cluster.add(marked("a", "1"));
+    assert_eq!(reasons(&cluster.round(0)), ["FailedScheduling a"]);
+    cluster.settings.caps = Caps::default();
+    assert_eq!(reasons(&cluster.round(10)), ["create 1", "Nominated a"]);
+}
+
+#[test]
 fn pods_move_before_their_node_has_gone() {
     let mut cluster = Cluster::new();
     let mut leaving = node("n", "2");
