@@ -42,6 +42,8 @@ pub enum For {
     Agents,
     /// Telling pods which coming node is meant for them.
     Nominations,
+    /// Writing deletion costs to pods.
+    DeletionCosts,
     /// Following kube-scheduler's configured default topology spread.
     DefaultSpread,
 }
@@ -57,6 +59,8 @@ pub struct Uses {
     pub serves_agents: bool,
     /// True if nominations are written to pods.
     pub nominates: bool,
+    /// True if deletion costs are written to pods.
+    pub writes_deletion_costs: bool,
     /// True if Services are read for the default topology spread.
     pub reads_services: bool,
 }
@@ -208,6 +212,7 @@ fn needed(write: &Kind) -> &'static [Permission] {
         Kind::PoolMeta => const { &[of(KARPENTER, "nodepools", "patch")] },
         Kind::PoolStatus => const { &[of(KARPENTER, "nodepools/status", "patch")] },
         Kind::Nominate => const { &[of("", "pods/status", "patch").on(For::Nominations)] },
+        Kind::PodDeletionCost => const { &[of("", "pods", "patch").on(For::DeletionCosts)] },
         Kind::Evict => const { &[of("", "pods/eviction", "create")] },
         Kind::DeletePod => const { &[of("", "pods", "delete")] },
         Kind::Cloud => &[],
@@ -230,6 +235,7 @@ enum Kind {
     PoolMeta,
     PoolStatus,
     Nominate,
+    PodDeletionCost,
     Evict,
     DeletePod,
     Cloud,
@@ -237,7 +243,7 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::CreateClaim,
         Self::ClaimMeta,
         Self::ClaimStatus,
@@ -250,6 +256,7 @@ impl Kind {
         Self::PoolMeta,
         Self::PoolStatus,
         Self::Nominate,
+        Self::PodDeletionCost,
         Self::Evict,
         Self::DeletePod,
         Self::Cloud,
@@ -270,6 +277,7 @@ impl Kind {
             Write::PoolMeta { .. } => Self::PoolMeta,
             Write::PoolStatus { .. } => Self::PoolStatus,
             Write::Nominate { .. } => Self::Nominate,
+            Write::PodDeletionCost { .. } => Self::PodDeletionCost,
             Write::Evict(_) => Self::Evict,
             Write::DeletePod { .. } => Self::DeletePod,
             Write::Cloud(_) => Self::Cloud,
@@ -304,6 +312,7 @@ pub fn needed_by(uses: Uses) -> Vec<Permission> {
     let is_needed = |one: &Permission| match (one.by, one.place) {
         (For::Agents, _) => uses.serves_agents,
         (For::Nominations, _) => uses.nominates,
+        (For::DeletionCosts, _) => uses.writes_deletion_costs,
         (For::DefaultSpread, _) => uses.reads_services,
         (_, Place::LeaseNamespace) => uses.elects,
         // Only kubelets need the address of the DNS service, and KWOK nodes have none.

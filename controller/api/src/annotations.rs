@@ -3,6 +3,12 @@
 
 /// Protects a node or pod from disruption: `true`, or on pods a duration since their start.
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Keeps an unhealthy node from being repaired: `true`, on a Node or NodeClaim.
+pub const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
+/// Cost of disrupting a pod, a 32-bit integer.
+pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
+/// Order in which a ReplicaSet gives up its pods: of several, the one with the least goes first.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// Hash of the NodePool template that a NodeClaim was created from.
 pub const NODEPOOL_HASH: &str = "karpenter.sh/nodepool-hash";
 /// Version of the algorithm of [`NODEPOOL_HASH`].

@@ -16,6 +16,8 @@ pub mod nodepool {
     pub const CONSOLIDATION_DELIVERS: &str = "ConsolidationDelivers";
     /// False while launches for some pods are held, because the last nodes received none of them.
     pub const LAUNCHES_DELIVER: &str = "LaunchesDeliver";
+    /// False while `replicas` have no effect, because the feature gate StaticCapacity is off. Not part of Ready.
+    pub const REPLICAS_KEPT: &str = "ReplicasKept";
 }
 
 /// Condition types of a NodeClaim.
@@ -99,6 +101,8 @@ pub mod reason {
     pub const NODE_POOL_VALIDATION_FAILED: &str = "NodePoolValidationFailed";
     /// NodePool: what consolidation commands saved was bought again.
     pub const SAVINGS_NOT_DELIVERED: &str = "SavingsNotDelivered";
+    /// NodePool: a field has no effect without its feature gate.
+    pub const FEATURE_GATE_OFF: &str = "FeatureGateOff";
     /// NodePool: nodes fail to register.
     pub const REGISTRATION_FAILED: &str = "RegistrationFailed";
     /// NodeClaim: the cloud rejected the launch.

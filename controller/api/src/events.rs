@@ -86,6 +86,8 @@ pub const INSTANCE_ENDED: &str = "InstanceEnded";
 pub const NODE_VERDICT: &str = "NodeVerdict";
 /// Consolidation of a NodePool rests: its commands did not save what they promised.
 pub const CONSOLIDATION_RESTS: &str = "ConsolidationRests";
+/// The `replicas` of a NodePool have no effect: the feature gate StaticCapacity is off.
+pub const REPLICAS_IGNORED: &str = "ReplicasIgnored";
 /// Launches for a pod's workload are on hold because earlier launches did not help.
 pub const LAUNCHES_HELD: &str = "LaunchesHeld";
 /// Launches with a NodeClass are stopped: too many failed.

@@ -129,8 +129,12 @@ const POD_SPEC: &[&str] = &[
 ];
 
 /// Annotations of pods that are kept; others may be large and are not used.
-const KEPT_ANNOTATIONS: [&str; 3] =
-    ["karpenter.sh/do-not-disrupt", "controller.kubernetes.io/pod-deletion-cost", "kubernetes.io/config.mirror"];
+const KEPT_ANNOTATIONS: [&str; 4] = [
+    "karpenter.sh/do-not-disrupt",
+    "karpenter.sh/disruption-cost",
+    "controller.kubernetes.io/pod-deletion-cost",
+    "kubernetes.io/config.mirror",
+];
 
 /// Reads the spec of a pod or of a template with these labels.
 fn pod_spec(spec: &Field<'_>, labels: Labels) -> Decoded<PodTemplate> {

@@ -53,7 +53,7 @@ pub(crate) fn read(
         None => DefaultSpread::default(),
     };
     progress.stage("assembling the snapshot");
-    let settings = Settings { gates: *gates, default_spread };
+    let settings = Settings { gates: *gates, default_spread, legacy_node_repair: false };
     let Snapshot { problem, managed_nodes, remarks, mut warnings } =
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
     warnings.append(&mut input_warnings::warnings(&manifests, &problem, &catalogue));

@@ -359,7 +359,11 @@ impl Packing {
     pub(crate) fn disruption(&self, first: bool) -> disrupt::Settings {
         disrupt::Settings {
             options: self.options,
-            node_repair: self.gates.node_repair,
+            repair: disrupt::Repair::of(self.gates.node_repair, false),
+            terminate_first: disrupt::TerminateFirst {
+                drift: self.gates.terminate_first_drift,
+                repair: self.gates.terminate_first_repair,
+            },
             spot_to_spot: self.gates.spot_to_spot_consolidation,
             first,
             ..disrupt::Settings::default()

@@ -212,7 +212,13 @@ impl<C: Cloud> Edge<C> {
             Fate::Done | Fate::Gone => End::Done,
             Fate::Fenced => End::Fenced,
             // A failed event does not stop the step, and a failed eviction has an answer that says so.
-            _ if matches!(write, Write::Event(_) | Write::Evict(_) | Write::Nominate { .. }) => End::Done,
+            _ if matches!(
+                write,
+                Write::Event(_) | Write::Evict(_) | Write::Nominate { .. } | Write::PodDeletionCost { .. }
+            ) =>
+            {
+                End::Done
+            }
             Fate::Conflict => {
                 observed.note_conflict(write);
                 End::Stale

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use http::{Method, Request};
 use muster_api::NodeClassReference;
+use muster_api::annotations::POD_DELETION_COST;
 use muster_stages::lifecycle::set_condition;
 use muster_stages::step::{MetaChange, Subject, Write};
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,11 @@ pub(super) fn request(write: &Write, observed: &ObservedVersions) -> Result<Requ
         Write::Nominate { pod, node } => {
             let body = json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}});
             patch(format!("{}/status", pod_path(pod)), &body)
+        }
+        Write::PodDeletionCost { pod, cost } => {
+            let cost = cost.map(|cost| cost.to_string());
+            let body = json!({"metadata": {"uid": pod.uid, "annotations": {POD_DELETION_COST: cost}}});
+            patch(pod_path(pod), &body)
         }
         Write::Evict(pod) => {
             let body = json!({

@@ -145,6 +145,10 @@ fn what_ends_something_names_its_uid() {
     let (line, body) = told(&request(&nominate, &observed).unwrap());
     assert!(line.starts_with("PATCH /api/v1/namespaces/default/pods/web-0/status?"), "{line}");
     assert_eq!(body, json!({"metadata": {"uid": "u-p"}, "status": {"nominatedNodeName": null}}));
+    let (line, body) = told(&request(&Write::PodDeletionCost { pod: pod(), cost: Some(-3) }, &observed).unwrap());
+    assert!(line.starts_with("PATCH /api/v1/namespaces/default/pods/web-0?"), "{line}");
+    let annotations = json!({"controller.kubernetes.io/pod-deletion-cost": "-3"});
+    assert_eq!(body, json!({"metadata": {"uid": "u-p", "annotations": annotations}}));
 }
 
 #[test]

@@ -25,7 +25,8 @@ fn nothing_is_allowed_that_is_not_needed() {
 #[test]
 fn agents_take_more_and_a_lease_too() {
     let of = |cloud, elects, serves_agents| -> BTreeSet<Permission> {
-        let uses = Uses { cloud, elects, serves_agents, nominates: true, reads_services: true };
+        let uses =
+            Uses { cloud, elects, serves_agents, nominates: true, writes_deletion_costs: true, reads_services: true };
         needed_by(uses).into_iter().collect()
     };
     let alone = of(For::Aws, false, false);
@@ -41,16 +42,18 @@ fn agents_take_more_and_a_lease_too() {
 
 #[test]
 fn what_is_switched_off_needs_no_permission() {
-    let of = |nominates, reads_services| -> BTreeSet<Permission> {
-        let uses = Uses { cloud: For::Aws, elects: true, serves_agents: false, nominates, reads_services };
+    let of = |nominates, reads_services, writes_deletion_costs| -> BTreeSet<Permission> {
+        let (elects, serves_agents) = (true, false);
+        let uses = Uses { cloud: For::Aws, elects, serves_agents, nominates, writes_deletion_costs, reads_services };
         needed_by(uses).into_iter().collect()
     };
-    let less = of(false, false);
+    let less = of(false, false, false);
     let more = |all: BTreeSet<Permission>| -> Vec<(&str, &str)> {
         all.difference(&less).map(|one| (one.resource, one.verb)).collect()
     };
-    assert_eq!(more(of(true, false)), [("pods/status", "patch")]);
-    assert_eq!(more(of(false, true)), [("services", "list"), ("services", "watch")]);
+    assert_eq!(more(of(true, false, false)), [("pods/status", "patch")]);
+    assert_eq!(more(of(false, true, false)), [("services", "list"), ("services", "watch")]);
+    assert_eq!(more(of(false, false, true)), [("pods", "patch")]);
     assert!(!less.iter().any(|one| one.resource == "kwoknodeclasses" && one.verb == "get"));
 }
 
@@ -134,6 +137,8 @@ fn the_roles_of_the_chart_are_those_of_the_table() {
         block(Place::Cluster, For::Kwok),
         "  {{- end }}\n  {{- if not .Values.settings.disableNominations }}\n".to_owned(),
         block(Place::Cluster, For::Nominations),
+        "  {{- end }}\n  {{- if .Values.settings.featureGates.podDeletionCostManagement }}\n".to_owned(),
+        block(Place::Cluster, For::DeletionCosts),
         "  {{- end }}\n  {{- if .Values.settings.schedulerConfig }}\n".to_owned(),
         block(Place::Cluster, For::DefaultSpread),
         "  {{- end }}\n  {{- with .Values.additionalClusterRoleRules }}\n  {{- toYaml . | nindent 2 }}\n  {{- end }}\n"

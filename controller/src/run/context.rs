@@ -16,6 +16,7 @@ use muster_stages::provision::{self, Plan};
 
 use super::Options;
 use super::metrics::Metrics;
+use super::unhealthy::Unhealthy;
 use super::unregistered_nodes::Gates;
 use crate::edge::{Edge, ObservedVersions};
 use crate::provider::Provider;
@@ -63,6 +64,8 @@ pub(super) struct LeaderState {
     pub(super) outcomes: BTreeMap<String, Outcomes>,
     /// The last rest of each NodePool whose consolidation did not deliver what it promised.
     pub(super) rests: BTreeMap<String, Rest>,
+    /// Time at which deletion costs were last compared with those of the pods.
+    pub(super) deletion_costs_at: Option<Timestamp>,
     /// Nodes that have not registered.
     pub(super) gates: Gates,
     /// Classes that became ready a moment ago.
@@ -71,6 +74,8 @@ pub(super) struct LeaderState {
     pub(super) moves: BTreeMap<String, Timestamp>,
     /// Nodes that a pod has left since the last decision about nodes.
     pub(super) left: BTreeSet<Arc<str>>,
+    /// Conditions whose repair was due at some time since the last decision about nodes.
+    pub(super) unhealthy: Unhealthy,
     /// Versions that exist but may not have been observed yet, by kind and name.
     awaited: BTreeMap<(&'static str, String), (u64, Timestamp)>,
 }

@@ -19,10 +19,10 @@ use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations, taints};
 use muster_cloud::after;
 use muster_manifest::snapshot::Snapshot;
-use muster_scheduling::disrupt::{DisruptionInput, Moments};
+use muster_scheduling::disrupt::{Cause, Decision, DisruptionInput, Moments, RepairDue};
 use muster_stages::disruption::{
-    CommandNode, CommandStart, CommandStarts, DisruptionPlanner, Launches, ObservedCommand, Turn, cleanup, is_marked,
-    mark_of, progress, running,
+    CommandNode, CommandStart, CommandStarts, DisruptionPlanner, Launches, ObservedCommand, Turn, cleanup,
+    deletion_costs, is_marked, mark_of, progress, repair_blocked, running,
 };
 use muster_stages::lifecycle::disruption_status::{self, DisruptionStatus};
 use muster_stages::lifecycle::{Answers, condition};
@@ -33,6 +33,7 @@ use tokio::time::Instant;
 use super::context::{LeaderContext, LeaderState};
 use super::now;
 use super::round::{Supply, assemble};
+use super::unhealthy;
 use super::work_queue::Verdict;
 use crate::edge::{End, ObservedVersions};
 use crate::provider::Provider;
@@ -41,6 +42,8 @@ use crate::provider::Provider;
 const AT_ONCE: usize = 8;
 /// Interval between checks whether the watch cache has caught up with our writes.
 const ASK: Duration = Duration::from_millis(250);
+/// Minimum interval between comparisons of deletion costs: Karpenter's value.
+const COSTS: Duration = Duration::from_secs(60);
 /// Delay of the next reconciliation after a write if the watch reports no change.
 const LOST: Duration = Duration::from_secs(10);
 
@@ -50,6 +53,8 @@ pub(super) struct PlannedDisruption {
     pub(super) planner: DisruptionPlanner,
     /// Commands to begin.
     pub(super) command_starts: Vec<CommandStart>,
+    /// Deletion costs of pods to write.
+    pub(super) deletion_costs: Vec<Write>,
     /// Time of the next pass if something has changed by then.
     pub(super) again: Timestamp,
     /// Times of the next pass if nothing changes.
@@ -63,6 +68,16 @@ pub(super) enum Item {
     Command(String),
     /// The claim of this name, which has the taint or condition of disruption but no mark.
     Stale(String),
+}
+
+// === impl PlannedDisruption ===
+
+impl PlannedDisruption {
+    /// Returns a result without commands; the next pass is at `again` if something has changed by then.
+    fn nothing(planner: DisruptionPlanner, again: Timestamp) -> Self {
+        let (command_starts, deletion_costs, moments) = (Vec::new(), Vec::new(), Moments::default());
+        Self { planner, command_starts, deletion_costs, again, moments }
+    }
 }
 
 /// Returns the items for which the claim must be reconciled.
@@ -107,7 +122,7 @@ pub(super) async fn plan_disruption<P: Provider>(
     };
     tracing::error!(why, "disruption was not decided");
     let again = after(now(), context.settings.timing.every);
-    PlannedDisruption { planner: before, command_starts: Vec::new(), again, moments: Moments::default() }
+    PlannedDisruption::nothing(before, again)
 }
 
 /// A status write of a claim, and the versions on which it is based.
@@ -155,16 +170,16 @@ fn think<P: Provider>(
         let cluster = context.cluster_cache.read();
         if cluster.claims().len() == 0 {
             let again = after(now, context.settings.timing.every);
-            let nothing = PlannedDisruption { planner, command_starts: Vec::new(), again, moments: Moments::default() };
-            return Ok((nothing, Vec::new()));
+            return Ok((PlannedDisruption::nothing(planner, again), Vec::new()));
         }
         (Supply::of(context, &cluster, now), foreign::<P>(&cluster))
     };
-    let left = {
+    let (left, unhealthy) = {
         let mut leader_state = context.leader_state();
         leader_state.tell_moves(&mut manifests);
-        std::mem::take(&mut leader_state.left)
+        (std::mem::take(&mut leader_state.left), leader_state.unhealthy.take())
     };
+    unhealthy::tell(&mut manifests, unhealthy);
     planner.note_left(&left);
     let Snapshot { problem, managed_nodes, .. } = assemble(context, manifests, now)?;
     let mut input = managed_nodes.into_disruption_input(problem);
@@ -188,8 +203,40 @@ fn think<P: Provider>(
         planner.note_begun(&input, &decision, &command_starts, now);
         command_starts
     };
-    let told = untold(context, &input, now);
-    Ok((PlannedDisruption { planner, command_starts, again, moments }, told))
+    log_repairs(&decision, &input, &command_starts, now);
+    let mut told = untold(context, &input, now);
+    let blocked = repair_blocked(&decision, &input, &context.cluster_cache.read());
+    told.extend(blocked.into_iter().map(|write| (ObservedVersions::default(), write)));
+    let deletion_costs = if pause.disruption { Vec::new() } else { costs(context, &input, now) };
+    Ok((PlannedDisruption { planner, command_starts, deletion_costs, again, moments }, told))
+}
+
+/// Returns the deletion costs that have changed, at most once a minute, if it is the controller that manages them.
+fn costs<P: Provider>(context: &LeaderContext<P>, input: &DisruptionInput, now: Timestamp) -> Vec<Write> {
+    if !context.settings.snapshot.gates.pod_deletion_cost_management {
+        return Vec::new();
+    }
+    {
+        let mut leader_state = context.leader_state();
+        if leader_state.deletion_costs_at.is_some_and(|last| now < after(last, COSTS)) {
+            return Vec::new();
+        }
+        leader_state.deletion_costs_at = Some(now);
+    }
+    deletion_costs(input, &context.cluster_cache.read(), &context.settings.disruption, now)
+}
+
+/// Logs the conditions for which nodes are repaired.
+fn log_repairs(decision: &Decision, input: &DisruptionInput, command_starts: &[CommandStart], now: Timestamp) {
+    let repairs = command_starts.iter().filter(|one| one.cause == Cause::Unhealthy);
+    let commands = repairs.filter_map(|one| decision.commands.get(one.number));
+    for &node in commands.flat_map(|command| &command.candidates) {
+        let managed_node = input.managed_nodes[node].as_ref();
+        let Some(RepairDue { condition, drain }) = managed_node.and_then(|it| it.repair_due(now)) else { continue };
+        let (name, due) = (&input.problem.nodes[node].name, condition.due());
+        let drain_seconds = drain.map(|drain| drain.as_secs());
+        tracing::info!(node = %name, %condition, %due, drain_seconds, "repairing a node");
+    }
 }
 
 /// Returns the Nodes of claims whose class belongs to another cloud, which another controller manages.

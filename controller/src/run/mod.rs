@@ -26,6 +26,8 @@ mod permissions;
 mod reconcile;
 mod round;
 mod serve;
+mod static_capacity;
+mod unhealthy;
 mod unregistered_nodes;
 mod work_queue;
 
@@ -329,6 +331,7 @@ pub async fn run_in<P: Provider>(
         elects: lease.is_some(),
         serves_agents: options.agents.is_some(),
         nominates,
+        writes_deletion_costs: options.snapshot.gates.pod_deletion_cost_management,
         reads_services: options.reads_services,
     });
     asking.spawn(permissions::check(client.clone(), needed, lease.clone(), namespace.clone(), metrics.clone()));

@@ -284,6 +284,7 @@ pub(super) async fn pool<P: Provider>(context: &LeaderContext<P>, name: &str) ->
             outcomes,
             rest,
             hold: hold.as_ref(),
+            keeps_replicas: context.settings.snapshot.gates.static_capacity,
         };
         let step = pools::decide(&input, now);
         if step.writes.is_empty() {

@@ -167,7 +167,14 @@ pub(super) fn assemble<P: Provider>(
         types.refuse(&refused);
         types
     };
-    snapshot::assemble(&manifests, &context.settings.snapshot, &types).map_err(|error| error.to_string())
+    let assembled = snapshot::assemble(&manifests, &context.settings.snapshot, &types);
+    let mut snapshot = assembled.map_err(|error| error.to_string())?;
+    if !context.settings.snapshot.gates.static_capacity {
+        // Pools with `replicas` are left alone: nothing is launched for them, and pods do not use them as dynamic ones.
+        let counts = snapshot.problem.pools.iter_mut().flat_map(|pool| &mut pool.missing_replicas);
+        counts.for_each(|count| *count = 0);
+    }
+    Ok(snapshot)
 }
 
 /// Waits at most `most` until the watch cache has the claims that `step` created, which the next decision must take

@@ -50,6 +50,18 @@ pub(super) enum Verdict {
     Failed,
 }
 
+// === impl Verdict ===
+
+impl Verdict {
+    /// Moves the next reconciliation of an object that may rest to `moment`, if that is earlier.
+    pub(super) fn or_sooner(self, moment: Option<Timestamp>) -> Self {
+        match (self, moment) {
+            (Self::Rest(own), Some(moment)) => Self::Rest(Some(own.map_or(moment, |own| own.min(moment)))),
+            (verdict, _) => verdict,
+        }
+    }
+}
+
 // === impl WorkQueue ===
 
 impl<K> Default for WorkQueue<K> {

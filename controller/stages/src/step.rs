@@ -118,6 +118,13 @@ pub enum Write {
         /// Name of the Node; `None` clears the hint.
         node: Option<String>,
     },
+    /// Sets the annotation `controller.kubernetes.io/pod-deletion-cost` of a pod.
+    PodDeletionCost {
+        /// The pod.
+        pod: Subject,
+        /// The cost; `None` removes it.
+        cost: Option<i32>,
+    },
     /// Evicts a pod through the Eviction API.
     Evict(Subject),
     /// Deletes a pod.
@@ -258,7 +265,7 @@ impl Write {
     /// concurrently.
     #[must_use]
     pub const fn stands_alone(&self) -> bool {
-        matches!(self, Self::CreateClaim(_) | Self::Nominate { .. } | Self::Event(_))
+        matches!(self, Self::CreateClaim(_) | Self::Nominate { .. } | Self::PodDeletionCost { .. } | Self::Event(_))
     }
 
     /// Returns the name of the write in metrics and logs.
@@ -277,6 +284,7 @@ impl Write {
             Self::PoolMeta { .. } => "pool_meta",
             Self::PoolStatus { .. } => "pool_status",
             Self::Nominate { .. } => "nominate",
+            Self::PodDeletionCost { .. } => "pod_deletion_cost",
             Self::Evict(_) => "evict",
             Self::DeletePod { .. } => "delete_pod",
             Self::Event(_) => "event",

@@ -89,6 +89,7 @@ scenarios! {
     refused_by_option
     refused_capacity
     repair
+    repair_by_reason
     repair_of_too_many
     repair_without_gate
     replace_by_cheaper
@@ -103,6 +104,7 @@ scenarios! {
     static_drift
     static_drift_at_limit
     static_pool
+    terminate_first
     two_pdbs
     under_way
     unknown_type

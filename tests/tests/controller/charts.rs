@@ -386,6 +386,7 @@ fn the_roles_let_the_program_serve_agents_and_operators_call_it() {
             elects: true,
             serves_agents: true,
             nominates: true,
+            writes_deletion_costs: false,
             reads_services: false,
         });
         assert!(needed.iter().any(|one| one.by == For::Agents));

@@ -12,6 +12,7 @@
 )]
 
 mod crashes;
+mod deletion_costs;
 mod disruption;
 mod ec2;
 mod ending;
@@ -21,9 +22,11 @@ mod kwok;
 mod life;
 mod moments;
 mod nominations;
+mod repair;
 mod replicas;
 mod rest;
 mod rights;
 mod runaway;
 mod scheduler;
+mod static_pools;
 mod takeover;

@@ -34,7 +34,7 @@ fn is_going(claim: &DynamicObject) -> bool {
 /// A still cluster with one node, and what acts on it with these arguments.
 async fn still(life: &str, arguments: &[&str]) -> (Ground, Replica) {
     let ground = Ground::new("run suite").await;
-    let policy = json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]});
+    let policy = json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0", "reasons": ["Drifted"]}]});
     ground.small_nodes(&json!({"team": "a"}), &policy).await;
     let life = json!({"spec": {"template": {"spec": {"expireAfter": life}}}}).to_string();
     ground.cluster().kubectl(&["patch", "nodepool", "general", "--type=merge", "-p", &life]).await.unwrap();

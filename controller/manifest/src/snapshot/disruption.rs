@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_api::annotations::{
-    DO_NOT_DISRUPT, EC2NODECLASS_HASH, EC2NODECLASS_HASH_VERSION, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, REPLACES,
+    DISRUPTION_COST, DO_NOT_DISRUPT, DO_NOT_REPAIR, EC2NODECLASS_HASH, EC2NODECLASS_HASH_VERSION, NODEPOOL_HASH,
+    NODEPOOL_HASH_VERSION, REPLACES,
 };
 use muster_api::nodepool::{self, BudgetNodes, ConsolidationPolicy, DisruptionReason};
 use muster_api::{Lifetime, Span, hash};
@@ -18,6 +19,8 @@ use muster_scheduling::model::{Labels, Problem, Requirements, Resource};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
+use super::Settings;
+use super::eviction_cost::eviction_cost;
 use super::nodes::{Pairs, has_condition};
 use super::repair;
 use super::sort::{Bound, belongs_to_node, is_reschedulable};
@@ -27,8 +30,6 @@ use crate::{Condition, DisruptionBudget, Manifests, Node, NodeClaim, NodePool, P
 const NODE_POOL_DRIFTED: &str = "NodePoolDrifted";
 const NODE_CLASS_DRIFT: &str = "NodeClassDrift";
 const REQUIREMENTS_DRIFTED: &str = "RequirementsDrifted";
-
-const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Default maximum age of a node, as in the CRD.
 const DEFAULT_EXPIRY: SignedDuration = SignedDuration::from_hours(720);
@@ -68,10 +69,11 @@ pub(super) struct Guards<'m> {
     by_namespace: FxHashMap<&'m str, Vec<(usize, &'m DisruptionBudget)>>,
     budgets: Vec<PodBudget>,
     unreadable: BTreeSet<String>,
+    settings: &'m Settings,
 }
 
 impl<'m> Guards<'m> {
-    pub(super) fn new(manifests: &'m Manifests) -> Self {
+    pub(super) fn new(manifests: &'m Manifests, settings: &'m Settings) -> Self {
         let mut by_namespace: FxHashMap<&str, Vec<(usize, &DisruptionBudget)>> = FxHashMap::default();
         for (number, budget) in manifests.disruption_budgets.iter().enumerate() {
             by_namespace.entry(&budget.meta.namespace).or_default().push((number, budget));
@@ -80,7 +82,7 @@ impl<'m> Guards<'m> {
             name: budget.meta.path(),
             allowed: u32::try_from(budget.disruptions_allowed).unwrap_or(0),
         });
-        Self { by_namespace, budgets: budgets.collect(), unreadable: BTreeSet::new() }
+        Self { by_namespace, budgets: budgets.collect(), unreadable: BTreeSet::new(), settings }
     }
 
     /// Returns the constraints on evicting a pod of this priority.
@@ -93,17 +95,17 @@ impl<'m> Guards<'m> {
         };
         let budgets = self.by_namespace.get(&*pod.namespace).into_iter().flatten();
         let budgets = budgets.filter(|(_, budget)| evictable && guards(budget)).map(|(number, _)| *number).collect();
+        if let Some(cost) = pod.annotations.get(DISRUPTION_COST).filter(|cost| cost.parse::<i32>().is_err()) {
+            let path = &pod.path;
+            let why = format!("`{cost}` is not a 32-bit integer");
+            self.unreadable.insert(format!("annotation `{DISRUPTION_COST}` of pod `{path}` is ignored: {why}"));
+        }
         let started = moment(pod.started.as_deref());
         let hold = self.hold(pod, started);
-        let deletion_cost = pod.annotations.get(DELETION_COST).and_then(|cost| cost.parse::<f64>().ok());
-        // `NaN` parses, and would stay in all sums and orders.
-        let deletion_cost = deletion_cost.filter(|cost| !cost.is_nan()).unwrap_or(0.0);
-        // Karpenter's weights: the ranges of the annotation and the priority map to about ±16 and ±64.
-        let cost = 1.0 + deletion_cost / f64::from(1_u32 << 27) + f64::from(priority) / f64::from(1_u32 << 25);
         NodePod {
             reschedulable: is_reschedulable(pod),
             evictable,
-            eviction_cost: cost.clamp(-10.0, 10.0),
+            eviction_cost: eviction_cost(&pod.annotations, priority, self.settings.gates),
             hold,
             budgets,
             started,
@@ -147,6 +149,7 @@ pub(super) fn managed_nodes(
     warnings: &mut Vec<String>,
 ) -> ManagedNodes {
     warnings.extend(guards.unreadable);
+    let is_legacy = guards.settings.legacy_node_repair;
     let pools: FxHashMap<&str, usize> =
         problem.pools.iter().enumerate().map(|(number, pool)| (&*pool.name, number)).collect();
     let manifest_of: FxHashMap<&str, &NodePool> =
@@ -172,6 +175,10 @@ pub(super) fn managed_nodes(
         let hash = about.and_then(|(_, manifest)| hashes.get(&*manifest.meta.name));
         let said = drift(claim).filter(|said| about.is_none() || !can_be_told(manifests, claim, hash, said));
         let drifted = found.map(|found| Drift { since: since_said(claim, &found), ..found }).or(said);
+        let says = |key: &str| {
+            let mut all = [&node.meta, &claim.meta].into_iter();
+            all.any(|meta| meta.annotations.get(key).is_some_and(|value| &**value == "true"))
+        };
         managed_nodes.push(Some(ManagedNode {
             pool_name,
             pool,
@@ -184,10 +191,9 @@ pub(super) fn managed_nodes(
             expire_after: expiry(claim),
             drain_is_bounded: claim.termination_grace_period.is_some(),
             interrupted: interruption(node, claim),
-            repair_condition: repair::repair_condition(&node.conditions),
-            do_not_disrupt: [&node.meta, &claim.meta]
-                .iter()
-                .any(|meta| meta.annotations.get(DO_NOT_DISRUPT).is_some_and(|value| &**value == "true")),
+            repair_conditions: repair::repair_conditions(node, &claim.class.kind, is_legacy),
+            do_not_repair: says(DO_NOT_REPAIR),
+            do_not_disrupt: says(DO_NOT_DISRUPT),
             nominated_by: pods.iter().find(|pod| pod.nominated).map(|pod| Arc::clone(&pod.pod.name)),
             launched_for: launched_for(claim, node),
             keeps_until: None,

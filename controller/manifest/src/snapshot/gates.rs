@@ -17,10 +17,25 @@ pub struct FeatureGates {
     pub static_capacity: bool,
     /// `CapacityBuffer`.
     pub capacity_buffer: bool,
+    /// `TerminateFirstDrift`.
+    pub terminate_first_drift: bool,
+    /// `TerminateFirstRepair`.
+    pub terminate_first_repair: bool,
+    /// `PodDeletionCostManagement`.
+    pub pod_deletion_cost_management: bool,
 }
 
-const NAMES: [&str; 6] =
-    ["NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer"];
+const NAMES: [&str; 9] = [
+    "NodeRepair",
+    "ReservedCapacity",
+    "SpotToSpotConsolidation",
+    "NodeOverlay",
+    "StaticCapacity",
+    "CapacityBuffer",
+    "TerminateFirstDrift",
+    "TerminateFirstRepair",
+    "PodDeletionCostManagement",
+];
 
 impl Default for FeatureGates {
     fn default() -> Self {
@@ -31,6 +46,9 @@ impl Default for FeatureGates {
             node_overlay: false,
             static_capacity: false,
             capacity_buffer: false,
+            terminate_first_drift: false,
+            terminate_first_repair: false,
+            pod_deletion_cost_management: false,
         }
     }
 }
@@ -44,7 +62,10 @@ impl FeatureGates {
             2 => &mut self.spot_to_spot_consolidation,
             3 => &mut self.node_overlay,
             4 => &mut self.static_capacity,
-            _ => &mut self.capacity_buffer,
+            5 => &mut self.capacity_buffer,
+            6 => &mut self.terminate_first_drift,
+            7 => &mut self.terminate_first_repair,
+            _ => &mut self.pod_deletion_cost_management,
         })
     }
 }

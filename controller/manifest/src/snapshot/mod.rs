@@ -17,6 +17,7 @@ use crate::{DefaultSpread, InputError, Manifests, NodeClass};
 mod buffers;
 mod default_spread;
 mod disruption;
+mod eviction_cost;
 mod expand;
 mod gates;
 mod mark;
@@ -33,10 +34,12 @@ mod unusable;
 mod volumes;
 
 pub use disruption::ManagedNodes;
+pub use eviction_cost::eviction_cost;
 pub use gates::FeatureGates;
 pub use mark::Mark;
 pub use nodes::runs_on;
 pub use remarks::{Remark, Remarks};
+pub use repair::conditions_due;
 
 /// Function that returns the instance types of a NodeClass, or of the default class if it is not in the input (`None`).
 /// With `--catalog` the result does not depend on the class.
@@ -49,6 +52,8 @@ pub struct Settings {
     pub gates: FeatureGates,
     /// `--scheduler-config`.
     pub default_spread: DefaultSpread,
+    /// `--legacy-node-repair`: nodes are repaired by the policies of Karpenter 1.14.
+    pub legacy_node_repair: bool,
 }
 
 /// A cluster as input of the engine.
@@ -71,12 +76,12 @@ pub struct Snapshot {
 /// they become reasons in the plan, or warnings.
 pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -> Result<Snapshot, InputError> {
     // The gates affect the engine and disruption only: overlays, buffers and static pools in the input always apply.
-    let Settings { gates: _, default_spread } = settings;
+    let Settings { gates: _, default_spread, legacy_node_repair: _ } = settings;
     let mut problem = Problem::default();
     let mut warnings = Vec::new();
     let resolver = &mut resolve::Resolver::new(manifests, default_spread, &mut problem);
     let roots = expand::Roots::new(manifests);
-    let mut guards = disruption::Guards::new(manifests);
+    let mut guards = disruption::Guards::new(manifests, settings);
     let sort::Sorted { pending, telling, mut bound } = sort::Sorted::new(manifests, &roots, resolver, &mut guards);
     let daemons = nodes::daemons(manifests, resolver);
     let pending = buffers::append(manifests, pending, resolver, &mut warnings);

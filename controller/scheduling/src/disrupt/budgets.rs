@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::input::{BudgetLimit, Cause, DisruptionInput, NodeBudget, Window};
 
 /// Causes to which budgets apply.
-const VOLUNTARY: [Cause; 3] = [Cause::Empty, Cause::Underutilized, Cause::Drifted];
+const VOLUNTARY: [Cause; 4] = [Cause::Empty, Cause::Underutilized, Cause::Drifted, Cause::Unhealthy];
 
 /// Number of nodes that one pool allows to be unavailable for one cause.
 #[derive(Debug, Clone, Default)]
@@ -22,9 +22,11 @@ struct Allowance {
 #[derive(Debug, Clone)]
 pub(super) struct Ledger {
     /// Allowances by pool and voluntary cause.
-    allowed: Vec<[Allowance; 3]>,
-    /// Unavailable nodes by pool.
+    allowed: Vec<[Allowance; 4]>,
+    /// Nodes that are being removed, by pool.
     away: Vec<u64>,
+    /// Other nodes that are not ready, by pool. They do not count for their own repair.
+    unready: Vec<u64>,
     /// Evictions of commands so far, by pod budget.
     evictions: Vec<u32>,
 }
@@ -32,7 +34,7 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn new(input: &DisruptionInput, now: Timestamp) -> Self {
         let pools = input.problem.pools.len();
-        let (mut total, mut away) = (vec![0_u64; pools], vec![0_u64; pools]);
+        let (mut total, mut away, mut unready) = (vec![0_u64; pools], vec![0_u64; pools], vec![0_u64; pools]);
         for (node, managed_node) in input.problem.nodes.iter().zip(&input.managed_nodes) {
             let Some((managed_node, pool)) =
                 managed_node.as_ref().and_then(|managed_node| Some((managed_node, managed_node.pool?)))
@@ -43,24 +45,32 @@ impl Ledger {
                 continue;
             }
             total[pool] += 1;
-            away[pool] += u64::from(node.deleting || !managed_node.ready);
+            away[pool] += u64::from(node.deleting);
+            unready[pool] += u64::from(!node.deleting && !managed_node.ready);
         }
         let of_pool =
             |pool: usize| VOLUNTARY.map(|cause| Allowance::new(&input.policies[pool].budgets, cause, total[pool], now));
-        Self { allowed: (0..pools).map(of_pool).collect(), away, evictions: vec![0; input.pod_budgets.len()] }
+        let allowed = (0..pools).map(of_pool).collect();
+        Self { allowed, away, unready, evictions: vec![0; input.pod_budgets.len()] }
     }
 
     /// Returns the number of nodes of `pool` that can still be disrupted for `cause`.
     pub(super) fn left(&self, pool: usize, cause: Cause) -> u64 {
-        self.allowance(pool, cause).map_or(u64::MAX, |allowance| allowance.nodes.saturating_sub(self.away[pool]))
+        self.allowance(pool, cause).map_or(u64::MAX, |allowance| allowance.nodes.saturating_sub(self.gone(pool, cause)))
     }
 
     /// Returns the reason why none is left, and since when.
     pub(super) fn refusal(&self, pool: usize, cause: Cause) -> (String, Option<Timestamp>) {
         let rule = self.allowance(pool, cause).and_then(|allowance| allowance.rule.clone());
         let (rule, since) = rule.unwrap_or_default();
-        let nodes = if self.away[pool] == 1 { "node is" } else { "nodes are" };
-        (format!("{rule}, and {} {nodes} away already", self.away[pool]), since)
+        let gone = self.gone(pool, cause);
+        let nodes = if gone == 1 { "node is" } else { "nodes are" };
+        (format!("{rule}, and {gone} {nodes} away already"), since)
+    }
+
+    /// Returns the number of nodes that count as unavailable for a cause.
+    fn gone(&self, pool: usize, cause: Cause) -> u64 {
+        self.away[pool] + if cause == Cause::Unhealthy { 0 } else { self.unready[pool] }
     }
 
     /// Counts one node of `pool` as unavailable, even if none is left.

@@ -43,7 +43,8 @@ pub struct Command {
     pub replacements: Vec<NewNode>,
     /// Pods that move to existing nodes: the node, its pods ascending.
     pub existing: Vec<(usize, Vec<usize>)>,
-    /// Pods without a place. They occur only with forceful causes, and for pods whose eviction cost is zero.
+    /// Pods without a place. They occur only with forceful causes, with [`Method::TerminateFirst`], and for pods whose
+    /// eviction cost is zero.
     pub unplaced: Vec<usize>,
     /// Pods of these that have no controller which would recreate them.
     pub bare: Vec<usize>,
@@ -63,12 +64,16 @@ impl Command {
 pub enum Method {
     /// The cloud reclaims nodes.
     Interruption,
-    /// Unhealthy nodes.
+    /// Unhealthy nodes, replaced as budgets allow.
     Repair,
+    /// Unhealthy nodes, without regard to budgets.
+    ForcefulRepair,
     /// Expired nodes.
     Expiration,
     /// Nodes without pods.
     Emptiness,
+    /// Drifted or unhealthy nodes beside which nothing can be launched.
+    TerminateFirst,
     /// Drifted nodes of static pools.
     StaticDrift,
     /// Drifted nodes.
@@ -85,8 +90,10 @@ impl Method {
         match self {
             Self::Interruption => "interruption",
             Self::Repair => "repair",
+            Self::ForcefulRepair => "forceful-repair",
             Self::Expiration => "expiration",
             Self::Emptiness => "emptiness",
+            Self::TerminateFirst => "terminate-first",
             Self::StaticDrift => "static-drift",
             Self::Drift => "drift",
             Self::MultiNode => "multi-node",
@@ -123,6 +130,12 @@ pub enum Block {
     PodDisruptionBudget,
     /// A disruption budget of its pool is used up.
     Budget,
+    /// It is unhealthy, and annotated `karpenter.sh/do-not-repair`.
+    DoNotRepair,
+    /// It is unhealthy, which is tolerated for a while.
+    RepairNotDue,
+    /// It is unhealthy, like too many nodes of its pool.
+    NodeRepairBlocked,
     /// Its pods changed within `consolidateAfter`, or its pool never consolidates.
     ConsolidateAfter,
     /// Consolidation of its pool rests: the last commands did not save what they promised.
@@ -159,6 +172,9 @@ impl Block {
             Self::PodDoNotDisrupt => "PodDoNotDisrupt",
             Self::PodDisruptionBudget => "PodDisruptionBudget",
             Self::Budget => "Budget",
+            Self::DoNotRepair => "DoNotRepair",
+            Self::RepairNotDue => "RepairNotDue",
+            Self::NodeRepairBlocked => "NodeRepairBlocked",
             Self::ConsolidateAfter => "ConsolidateAfter",
             Self::PoolRests => "PoolRests",
             Self::LaunchedLately => "LaunchedLately",

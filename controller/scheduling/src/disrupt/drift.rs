@@ -16,10 +16,18 @@ impl Pass<'_> {
     /// Replaces drifted nodes of static pools, each by one node of its pool.
     pub(super) fn static_drift(&mut self) {
         for node in self.drifted(true) {
+            if !self.world.settings.static_capacity {
+                let message = "it has drifted, but the feature gate StaticCapacity is off".to_owned();
+                self.keep(node, Block::StaticPool, message);
+                continue;
+            }
             let Some(pool) = self.pool_for_drift(node) else { continue };
             let trial = self.attempt_static(node);
             let name = self.input().problem.pools[pool].name.clone();
             if trial.solution.new_nodes.len() != 1 {
+                if self.terminate_first(node, Cause::Drifted) {
+                    continue;
+                }
                 let message = format!("NodePool `{name}` has drifted, and its limits or types leave no replacement");
                 self.keep(node, Block::PodsWouldNotFit, message);
             } else if !trial.places_all() {
@@ -48,6 +56,9 @@ impl Pass<'_> {
                     let launches = trial.solution.new_nodes.clone();
                     return self.accept(why, &trial, launches);
                 }
+                if self.terminate_first(node, Cause::Drifted) {
+                    return;
+                }
                 self.keep(node, Block::PodsWouldNotFit, self.who_is_stuck(&trial));
             }
             return;
@@ -74,7 +85,7 @@ impl Pass<'_> {
                     if alone.places_all() {
                         let launches = alone.solution.new_nodes.clone();
                         self.accept(why, &alone, launches);
-                    } else {
+                    } else if !self.terminate_first(node, Cause::Drifted) {
                         self.keep(node, Block::PodsWouldNotFit, self.who_is_stuck(&alone));
                     }
                 }
@@ -108,7 +119,7 @@ impl Pass<'_> {
     }
 
     /// Returns the drifted nodes that can be disrupted, in their order.
-    fn drifted(&mut self, fixed: bool) -> Vec<usize> {
+    pub(super) fn drifted(&mut self, fixed: bool) -> Vec<usize> {
         let mut nodes = Vec::new();
         for (node, managed_node) in self.managed_nodes() {
             let Some(drift) = &managed_node.drifted else { continue };

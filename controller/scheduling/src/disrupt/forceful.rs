@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::Repair;
 use super::consolidate::MOST_TOGETHER;
 use super::decision::{Block, Method};
 use super::input::{Cause, ManagedNode};
@@ -13,7 +14,7 @@ use super::world::Trial;
 
 /// Maximum share of a pool's nodes that are repaired, a fifth, rounded up. If more are unhealthy, another cause is
 /// likely, and none is repaired.
-const REPAIRED_AT_MOST: (u64, u64) = (1, 5);
+pub(super) const REPAIRED_AT_MOST: (u64, u64) = (1, 5);
 
 /// Time for which an expired node waits for places for its pods: capacity returns, and other nodes become ready. The
 /// same as Karpenter's timeout for a replacement; Karpenter's own expiration does not wait.
@@ -33,12 +34,12 @@ impl Pass<'_> {
     pub(super) fn forced(&mut self) -> [(Why, Vec<usize>); 3] {
         let managed_nodes = self.managed_nodes();
         let interrupted = |managed_node: &ManagedNode| managed_node.interrupted.is_some();
-        let broken: Vec<usize> = if self.world.settings.node_repair { self.broken() } else { Vec::new() };
+        let broken: Vec<usize> = if self.world.settings.repair == Repair::Legacy { self.broken() } else { Vec::new() };
         let now = self.world.now;
         let expired = |managed_node: &ManagedNode| managed_node.expires().is_some_and(|end| end <= now);
         let mut groups = [
             ((Cause::Interrupted, Method::Interruption), Vec::new()),
-            ((Cause::Unhealthy, Method::Repair), Vec::new()),
+            ((Cause::Broken, Method::ForcefulRepair), Vec::new()),
             ((Cause::Expired, Method::Expiration), Vec::new()),
         ];
         for (node, managed_node) in managed_nodes {
@@ -142,11 +143,7 @@ impl Pass<'_> {
     /// Returns the nodes that have been unhealthy for too long, in pools with at most the tolerated share of them.
     fn broken(&mut self) -> Vec<usize> {
         let now = self.world.now;
-        let ails = |managed_node: &ManagedNode| {
-            managed_node.repair_condition.as_ref().is_some_and(|repair_condition| {
-                now.duration_since(repair_condition.since) >= repair_condition.tolerated
-            })
-        };
+        let ails = |managed_node: &ManagedNode| managed_node.repair_due(now).is_some();
         let managed_nodes = self.managed_nodes();
         let of_pool = |pool: &Arc<str>| {
             let nodes = managed_nodes.iter().filter(|(_, managed_node)| managed_node.pool_name == *pool);
@@ -160,13 +157,13 @@ impl Pass<'_> {
                 broken.push(*node);
                 continue;
             }
-            let condition =
-                managed_node.repair_condition.as_ref().map_or("", |repair_condition| &repair_condition.condition);
+            let due = managed_node.repair_due(now);
+            let condition = due.map(|due| &*due.condition.condition).unwrap_or_default();
             let message = format!(
                 "it is due for repair ({condition}), but {sick} of {all} nodes of NodePool `{}` are unhealthy: above a fifth, another cause is likely",
                 managed_node.pool_name
             );
-            self.keep(*node, Block::Budget, message);
+            self.keep(*node, Block::NodeRepairBlocked, message);
         }
         broken
     }

@@ -1,6 +1,7 @@
 //! Input of a disruption decision, in addition to the packing problem: the pool of each node, the disruption settings
 //! of its pods and pool, and the times of their last changes. Every text is already parsed.
 
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -46,8 +47,10 @@ pub struct ManagedNode {
     pub drain_is_bounded: bool,
     /// Set if the cloud reclaims it.
     pub interrupted: Option<Interruption>,
-    /// Set if a condition reports that it is unhealthy, and it is to be repaired after a while.
-    pub repair_condition: Option<RepairCondition>,
+    /// Conditions that report that it is unhealthy, each to be repaired after a while; the first to be due comes first.
+    pub repair_conditions: Vec<RepairCondition>,
+    /// True if its annotation `karpenter.sh/do-not-repair` is `true`.
+    pub do_not_repair: bool,
     /// True if its annotation `karpenter.sh/do-not-disrupt` is `true`.
     pub do_not_disrupt: bool,
     /// A pod that is nominated to it.
@@ -104,10 +107,23 @@ pub struct Interruption {
 pub struct RepairCondition {
     /// The condition and its status (`Ready=False`).
     pub condition: Arc<str>,
+    /// Its reason (`NvidiaXID79Error`); may be empty.
+    pub reason: Arc<str>,
     /// Time since which the condition has had this status.
     pub since: Timestamp,
     /// Duration for which the condition is tolerated.
     pub tolerated: SignedDuration,
+    /// Longest drain of the node, if the policy bounds it.
+    pub drain: Option<SignedDuration>,
+}
+
+/// The repair of a node that is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepairDue<'a> {
+    /// The condition that gives the reason: the one that was due first.
+    pub condition: &'a RepairCondition,
+    /// Longest drain: the shortest of all conditions that are due.
+    pub drain: Option<SignedDuration>,
 }
 
 /// Disruption properties of a pod on a node.
@@ -216,8 +232,11 @@ pub enum Cause {
     Drifted,
     /// It has reached `expireAfter`.
     Expired,
-    /// It is unhealthy.
+    /// It is unhealthy, and is replaced like a drifted one.
     Unhealthy,
+    /// It is unhealthy, and goes without regard to budgets and replacements, as with Karpenter before 1.15
+    /// (`--legacy-node-repair`).
+    Broken,
     /// The cloud reclaims it.
     Interrupted,
 }
@@ -232,14 +251,20 @@ impl Cause {
             Self::Underutilized => "Underutilized",
             Self::Drifted => "Drifted",
             Self::Expired => "Expired",
-            Self::Unhealthy => "Unhealthy",
+            Self::Unhealthy | Self::Broken => "Unhealthy",
             Self::Interrupted => "Interrupted",
         }
     }
 
     /// Returns true if it ignores budgets and the annotations of pods and nodes.
     pub fn forceful(self) -> bool {
-        matches!(self, Self::Expired | Self::Unhealthy | Self::Interrupted)
+        matches!(self, Self::Expired | Self::Broken | Self::Interrupted)
+    }
+
+    /// Returns true if its commands begin in the pass that finds them. Those of the other causes are decided again
+    /// after a delay.
+    pub fn begins_at_once(self) -> bool {
+        self.forceful() || self == Self::Unhealthy
     }
 }
 
@@ -249,6 +274,13 @@ impl ManagedNode {
     /// Returns the time at which it expires.
     pub fn expires(&self) -> Option<Timestamp> {
         self.created?.checked_add(self.expire_after?).ok()
+    }
+
+    /// Returns its repair, if one is due at `now`.
+    pub fn repair_due(&self, now: Timestamp) -> Option<RepairDue<'_>> {
+        let due = || self.repair_conditions.iter().filter(|one| one.due() <= now);
+        let condition = due().next()?;
+        Some(RepairDue { condition, drain: due().filter_map(|one| one.drain).min() })
     }
 
     /// Returns the pods that need another node, by their index among the node's pods.
@@ -267,6 +299,25 @@ impl ManagedNode {
     /// Returns the time since which its state has been known: its initialization, or else its creation.
     pub fn known_since(&self) -> Option<Timestamp> {
         self.initialized.or(self.created)
+    }
+}
+
+// === impl RepairCondition ===
+
+impl RepairCondition {
+    /// Returns the time from which the node is to be repaired.
+    pub fn due(&self) -> Timestamp {
+        self.since.checked_add(self.tolerated).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl fmt::Display for RepairCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { condition, reason, since, .. } = self;
+        match &**reason {
+            "" => write!(f, "{condition} since {since}"),
+            reason => write!(f, "{condition} ({reason}) since {since}"),
+        }
     }
 }
 

@@ -5,9 +5,9 @@
 //!  now        budgets     number of nodes that may be disrupted at once                            │
 //!               │                                                                                  ▼
 //!               ▼                                                                               blocked
-//!  forceful ──► emptiness ──► drift ──► consolidate (many at once, then one by one) ──► commands   (each other node,
-//!     │            │            │            │                                                     reason, since when)
-//!     └────────────┴── world ◄──┴────────────┘
+//!  forceful ──► repair ──► emptiness ──► drift ──► consolidate (many, then one by one) ──► commands   (each other node,
+//!     │           │           │            │            │                                            reason, since when)
+//!     └───────────┴───────────┴── world ◄──┴────────────┘
 //!                      trial: where would the pods go?  (the packer, on the room that earlier commands leave)
 //! ```
 //!
@@ -27,6 +27,7 @@ mod carried_out;
 mod consolidate;
 mod decision;
 mod delivery;
+mod departures;
 mod drift;
 mod forceful;
 mod input;
@@ -35,18 +36,21 @@ mod moments;
 mod pass;
 mod ranking;
 mod removal;
+mod repair;
 mod savings;
 mod schedule;
 mod split;
+mod terminate_first;
 mod world;
 
 pub use budgets::allowed_disruptions;
 pub use carried_out::{carried_out, populated};
 pub use decision::{Arrivals, Block, Blocked, Command, Decision, Method};
+pub use departures::{Departures, departures};
 pub(crate) use forceful::LATE;
 pub use input::{
     BudgetLimit, Cause, Consolidation, DisruptionBlocker, DisruptionInput, Drift, Interruption, ManagedNode,
-    NodeBudget, NodePod, PodBudget, Policy, RepairCondition, Window,
+    NodeBudget, NodePod, PodBudget, Policy, RepairCondition, RepairDue, Window,
 };
 pub use moments::{Moments, next_moments};
 pub use removal::{Removal, if_removed};
@@ -65,8 +69,12 @@ use pass::Pass;
 pub struct Settings {
     /// Options of the packer.
     pub options: Options,
-    /// Gate `NodeRepair`.
-    pub node_repair: bool,
+    /// Repair of unhealthy nodes.
+    pub repair: Repair,
+    /// Gate `StaticCapacity`: without it, nodes of pools with `replicas` are not replaced when they have drifted.
+    pub static_capacity: bool,
+    /// Nodes that go before their replacements.
+    pub terminate_first: TerminateFirst,
     /// Gate `SpotToSpotConsolidation`.
     pub spot_to_spot: bool,
     /// True to stop at the first voluntary command, like one pass of Karpenter's loop.
@@ -84,12 +92,57 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             options: Options::default(),
-            node_repair: false,
+            repair: Repair::Off,
+            static_capacity: true,
+            terminate_first: TerminateFirst::default(),
             spot_to_spot: false,
             first: false,
             move_price: MOVE_PRICE,
             payback: PAYBACK,
             replayed: true,
+        }
+    }
+}
+
+/// Repair of unhealthy nodes: the gate `NodeRepair`, and `--legacy-node-repair`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Repair {
+    /// Nothing is repaired.
+    #[default]
+    Off,
+    /// Replacements come first, and budgets apply.
+    Voluntary,
+    /// Nodes go without regard to budgets and replacements.
+    Legacy,
+}
+
+impl Repair {
+    /// Returns the repair that these options ask for.
+    #[must_use]
+    pub const fn of(is_on: bool, is_legacy: bool) -> Self {
+        match (is_on, is_legacy) {
+            (false, _) => Self::Off,
+            (true, false) => Self::Voluntary,
+            (true, true) => Self::Legacy,
+        }
+    }
+}
+
+/// Causes for which a node may go before its replacement where nothing can be launched beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TerminateFirst {
+    /// Gate `TerminateFirstDrift`.
+    pub drift: bool,
+    /// Gate `TerminateFirstRepair`.
+    pub repair: bool,
+}
+
+impl TerminateFirst {
+    pub(crate) const fn covers(self, cause: Cause) -> bool {
+        match cause {
+            Cause::Drifted => self.drift,
+            Cause::Unhealthy => self.repair,
+            _ => false,
         }
     }
 }
@@ -152,11 +205,17 @@ fn pass<'a>(
     let mut pass = Pass::new(input, settings, now, careful);
     pass.among = among;
     let forced = pass.forced();
-    let going: Vec<usize> = forced.iter().flat_map(|(_, nodes)| nodes).copied().collect();
+    let mut going: Vec<usize> = forced.iter().flat_map(|(_, nodes)| nodes).copied().collect();
+    let due = if settings.repair == Repair::Voluntary { pass.due_for_repair(&going) } else { Vec::new() };
+    going.extend(&due);
     // None of these nodes takes pods of the others, or pending pods.
     pass.settle(&going);
     pass.forceful(forced);
     let forced = pass.commands.len();
+    pass.repair(&due);
+    if settings.first && pass.commands.len() > forced {
+        return pass.end();
+    }
     let voluntary = [Pass::emptiness, Pass::static_drift, Pass::drift, Pass::consolidate];
     for method in voluntary {
         method(&mut pass);

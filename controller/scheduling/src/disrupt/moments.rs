@@ -3,9 +3,9 @@
 
 use jiff::Timestamp;
 
-use super::Settings;
 use super::forceful::LATE;
-use super::input::{DisruptionBlocker, DisruptionInput, ManagedNode, Policy, Window};
+use super::input::{DisruptionBlocker, DisruptionInput, ManagedNode, Policy, RepairCondition, Window};
+use super::{Repair, Settings};
 
 /// The next such times; `None` if there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub fn next_moments(input: &DisruptionInput, now: Timestamp, settings: &Settings
     let first = |moments: &mut dyn Iterator<Item = Timestamp>| moments.filter(|moment| *moment > now).min();
     let nodes = input.problem.nodes.iter().zip(&input.managed_nodes).filter(|(node, _)| !node.deleting);
     let managed_nodes = || nodes.clone().filter_map(|(_, managed_node)| managed_node.as_ref());
-    let forceful = first(&mut managed_nodes().flat_map(|managed_node| forceful(managed_node, settings)).flatten());
+    let forceful = first(&mut managed_nodes().flat_map(|managed_node| forceful(managed_node, settings)));
     let of_members = managed_nodes()
         .flat_map(|managed_node| voluntary(managed_node, managed_node.pool.map(|pool| &input.policies[pool])));
     let of_budgets = input.policies.iter().flat_map(|policy| &policy.budgets).flat_map(|budget| match &budget.window {
@@ -35,15 +35,12 @@ pub fn next_moments(input: &DisruptionInput, now: Timestamp, settings: &Settings
     Moments { forceful, voluntary: first(&mut of_members.chain(of_budgets.flatten())) }
 }
 
-fn forceful(managed_node: &ManagedNode, settings: &Settings) -> [Option<Timestamp>; 3] {
+fn forceful(managed_node: &ManagedNode, settings: &Settings) -> impl Iterator<Item = Timestamp> {
     let expires = managed_node.expires();
-    let repair_condition = managed_node.repair_condition.as_ref().filter(|_| settings.node_repair);
-    [
-        expires,
-        expires.and_then(|expires| expires.checked_add(LATE).ok()),
-        repair_condition
-            .and_then(|repair_condition| repair_condition.since.checked_add(repair_condition.tolerated).ok()),
-    ]
+    let late = expires.and_then(|expires| expires.checked_add(LATE).ok());
+    let repairs = settings.repair != Repair::Off;
+    let repair = managed_node.repair_conditions.iter().filter(move |_| repairs).map(RepairCondition::due);
+    expires.into_iter().chain(late).chain(repair)
 }
 
 fn voluntary(managed_node: &ManagedNode, policy: Option<&Policy>) -> impl Iterator<Item = Timestamp> {
@@ -63,7 +60,7 @@ fn voluntary(managed_node: &ManagedNode, policy: Option<&Policy>) -> impl Iterat
 mod tests {
     use jiff::SignedDuration;
 
-    use super::super::input::{BudgetLimit, NodeBudget, RepairCondition};
+    use super::super::input::{BudgetLimit, NodeBudget};
     use super::super::schedule::Schedule;
     use super::*;
     use crate::model::{Labels, Node, Problem, Resources};
@@ -85,7 +82,8 @@ mod tests {
             expire_after: None,
             drain_is_bounded: false,
             interrupted: None,
-            repair_condition: None,
+            repair_conditions: Vec::new(),
+            do_not_repair: false,
             do_not_disrupt: false,
             nominated_by: None,
             launched_for: 0.0,
@@ -117,7 +115,7 @@ mod tests {
     }
 
     fn next(change: impl FnOnce(&mut ManagedNode, &mut Policy)) -> Moments {
-        let settings = Settings { node_repair: true, ..Settings::default() };
+        let settings = Settings { repair: Repair::Voluntary, ..Settings::default() };
         next_moments(&input(change), at(0), &settings)
     }
 
@@ -139,8 +137,9 @@ mod tests {
         assert_eq!(next(|_, policy| policy.consolidate_after = Some(minutes(102))), voluntary_in(3));
         assert_eq!(next(|managed_node, _| managed_node.keeps_until = Some(at(7))), voluntary_in(7));
         assert_eq!(next(|_, policy| policy.rests_until = Some(at(7))), voluntary_in(7));
-        let sick = RepairCondition { condition: "Ready=False".into(), since: at(-1), tolerated: minutes(10) };
-        assert_eq!(next(|managed_node, _| managed_node.repair_condition = Some(sick)), forceful_in(9));
+        let (condition, reason) = ("Ready=False".into(), "".into());
+        let sick = RepairCondition { condition, reason, since: at(-1), tolerated: minutes(10), drain: None };
+        assert_eq!(next(|managed_node, _| managed_node.repair_conditions = vec![sick]), forceful_in(9));
     }
 
     #[test]

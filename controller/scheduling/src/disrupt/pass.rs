@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::Settings;
 use super::budgets::Ledger;
 use super::candidates::{consolidation_block, node_block, pods_block};
 use super::decision::{Block, Blocked, Command, Decision, Method};
 use super::input::{Cause, DisruptionInput, ManagedNode};
 use super::world::{Trial, World};
+use super::{Repair, Settings};
 use crate::solution::{NewNode, Solution};
 use crate::validate::places_hold;
 
@@ -65,13 +65,16 @@ impl<'a> Pass<'a> {
         managed_nodes.filter(|&(node, _)| !input.problem.nodes[node].deleting && !self.gone[node]).collect()
     }
 
-    /// Records the reason to keep a node. For a drifted or expired node, the reason against that disruption is kept,
-    /// since its owner needs to know that one.
+    /// Records the reason to keep a node. For an unhealthy, drifted or expired node, the reason against that disruption
+    /// is kept, since its owner needs to know that one.
     pub(super) fn block(&mut self, blocked: Blocked) {
         let verdict = &mut self.verdicts[blocked.node];
         let now = self.world.now;
+        let repairs = self.world.settings.repair == Repair::Voluntary;
         let has_to_go = self.world.input.managed_nodes[blocked.node].as_ref().is_some_and(|managed_node| {
-            managed_node.drifted.is_some() || managed_node.expires().is_some_and(|expires| expires <= now)
+            managed_node.drifted.is_some()
+                || managed_node.expires().is_some_and(|expires| expires <= now)
+                || !managed_node.repair_conditions.is_empty() && repairs
         });
         let says_more = verdict.as_ref().is_none_or(|known| known.block == Block::StaticPool);
         if !has_to_go || says_more {

@@ -24,7 +24,7 @@ pub use pool::{DaemonSet, NodePool, PoolState};
 pub use refused::Refused;
 pub use requirement::{Operator, Requirement};
 pub use requirements::{Conflict, Requirements};
-pub(crate) use reservation::{Reservation, draw, reservations_left};
+pub(crate) use reservation::{Reservation, credit, draw, reservations_left};
 pub use resources::{Resource, Resources};
 pub use selector::{Effect, LabelSelector, Labels, SelectorOperator, SelectorTerm, Taint, Toleration};
 

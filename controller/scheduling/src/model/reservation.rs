@@ -67,3 +67,16 @@ pub(crate) fn draw(problem: &mut Problem, drawn: impl Iterator<Item = (usize, us
         });
     }
 }
+
+/// Adds one instance to the reservation with this id.
+pub(crate) fn credit(problem: &mut Problem, id: &str) {
+    for types in problem.catalogues.iter_mut().filter(|types| types.reserves()) {
+        types.edit(|types| {
+            let offerings = types.iter_mut().flat_map(|one| &mut one.offerings).filter(|one| one.reserved());
+            let its = |one: &&mut Offering| one.requirements.single(labels::CAPACITY_RESERVATION_ID) == Some(id);
+            for offering in offerings.filter(its) {
+                offering.reservation_capacity = offering.reservation_capacity.saturating_add(1);
+            }
+        });
+    }
+}

@@ -11,11 +11,11 @@ use jiff::Timestamp;
 use super::validate;
 use super::violation::{Findings, Place, Promise, Violation};
 use crate::disrupt::{
-    BudgetLimit, Cause, Consolidation, Decision, DisruptionBlocker, DisruptionInput, LATE, ManagedNode, Settings,
-    Window,
+    BudgetLimit, Cause, Command, Consolidation, Decision, DisruptionBlocker, DisruptionInput, LATE, ManagedNode,
+    Method, Settings, Window,
 };
 use crate::labels;
-use crate::model::{Options, Problem};
+use crate::model::{Options, Problem, Resource};
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
 
 /// Tolerance for prices in USD per hour. Prices are sums of a few dozen list prices: smaller differences are rounding.
@@ -36,6 +36,7 @@ pub fn validate_disruption(
                 touchable(input, now, command.cause, (number, node), &mut findings);
                 justified(input, now, command.cause, (number, node), &mut findings);
             }
+            goes_first(input, settings, (number, command), &mut findings);
         }
         node_budgets(input, now, decision, &mut findings);
         evictions(input, decision, &mut findings);
@@ -117,7 +118,7 @@ fn moved(input: &DisruptionInput, now: Timestamp, decision: &Decision, findings:
                 let mut bound = input.problem.nodes[node].bound.iter();
                 is_late(node) && bound.any(|it| decision.pods.get(pod).is_some_and(|pod| pod.name == it.name))
             }),
-            cause => cause.forceful(),
+            cause => cause.forceful() || command.method == Method::TerminateFirst,
         };
         for &pod in &command.unplaced {
             let worthless = command.cause == Cause::Empty
@@ -137,6 +138,32 @@ fn moved(input: &DisruptionInput, now: Timestamp, decision: &Decision, findings:
     }
 }
 
+/// Checks that a command without replacements, whose pods have no place, may be carried out all the same: by its gate, and
+/// because nothing can be launched beside its nodes.
+fn goes_first(
+    input: &DisruptionInput,
+    settings: &Settings,
+    (number, command): (usize, &Command),
+    findings: &mut Findings,
+) {
+    if command.method != Method::TerminateFirst {
+        return;
+    }
+    let is_full = |&node: &usize| {
+        let pool = input.managed_nodes[node].as_ref().and_then(|it| it.pool).map(|pool| &input.problem.pools[pool]);
+        let nodes = Resource::new("nodes");
+        let limit = pool.and_then(|pool| pool.limits.as_ref()).filter(|limits| limits.contains(&nodes));
+        let is_static = pool.is_some_and(|pool| pool.missing_replicas.is_some());
+        let at_limit = pool.zip(limit).is_some_and(|(pool, limit)| pool.usage.get(&nodes) >= limit.get(&nodes));
+        let is_reserved = input.problem.nodes[node].labels.get(labels::CAPACITY_RESERVATION_ID).is_some();
+        if is_static { at_limit } else { is_reserved }
+    };
+    let is_allowed = settings.terminate_first.covers(command.cause) && command.replacements.is_empty();
+    if !is_allowed || !command.candidates.iter().all(is_full) {
+        findings.note(Place::Command(number), Promise::Justified, "its nodes need not go before their replacements");
+    }
+}
+
 /// Checks that a node may be disrupted for `cause`.
 fn touchable(
     input: &DisruptionInput,
@@ -151,8 +178,15 @@ fn touchable(
     }
     let place = Place::Command(command);
     let name = &input.problem.nodes[node].name;
-    if !input.problem.nodes[node].initialized || managed_node.pool.is_none() || managed_node.nominated_by.is_some() {
+    let is_nominated = managed_node.nominated_by.is_some() && cause != Cause::Unhealthy;
+    if !input.problem.nodes[node].initialized || managed_node.pool.is_none() || is_nominated {
         findings.note(place, Promise::Untouchable, format!("node {name} is not to be touched"));
+    }
+    if cause == Cause::Unhealthy {
+        if managed_node.do_not_repair {
+            findings.note(place, Promise::Held, format!("node {name} asks not to be repaired"));
+        }
+        return;
     }
     if managed_node.do_not_disrupt {
         findings.note(place, Promise::Held, format!("node {name} asks not to be disrupted"));
@@ -192,10 +226,10 @@ fn justified(
             let is_old = age.is_some_and(|age| managed_node.expire_after.is_some_and(|most| age >= most));
             (!is_old).then_some("it is not too old")
         }
-        Cause::Unhealthy => {
+        Cause::Unhealthy | Cause::Broken => {
             let is_broken = |it: &crate::disrupt::RepairCondition| now.duration_since(it.since) >= it.tolerated;
-            (!managed_node.repair_condition.as_ref().is_some_and(is_broken))
-                .then_some("it is not broken, or not for long enough")
+            let is_any = managed_node.repair_conditions.iter().any(is_broken);
+            (!is_any).then_some("it is not broken, or not for long enough")
         }
     };
     if let Some(fault) = fault {
@@ -238,7 +272,8 @@ fn node_budgets(input: &DisruptionInput, now: Timestamp, decision: &Decision, fi
         let nodes: Vec<_> =
             nodes.filter_map(|(node, managed_node)| Some((node, managed_node.as_ref().filter(mine)?))).collect();
         let total = nodes.len() as u64;
-        let mut away = nodes.iter().filter(|(node, managed_node)| node.deleting || !managed_node.ready).count() as u64;
+        let mut away = nodes.iter().filter(|(node, _)| node.deleting).count() as u64;
+        let unready = nodes.iter().filter(|(node, managed_node)| !node.deleting && !managed_node.ready).count() as u64;
         for (number, command) in decision.commands.iter().enumerate() {
             let taken = command.candidates.iter().filter(|&&node| {
                 input.managed_nodes[node].as_ref().is_some_and(|managed_node| managed_node.pool == Some(pool))
@@ -248,6 +283,8 @@ fn node_budgets(input: &DisruptionInput, now: Timestamp, decision: &Decision, fi
             if taken == 0 || command.cause.forceful() {
                 continue;
             }
+            // Nodes that are not ready are what repair is for.
+            let away = away + if command.cause == Cause::Unhealthy { 0 } else { unready };
             for budget in &policy.budgets {
                 let concerns = budget.causes.is_empty() || budget.causes.contains(&command.cause);
                 let in_force = match &budget.window {
@@ -272,7 +309,9 @@ fn node_budgets(input: &DisruptionInput, now: Timestamp, decision: &Decision, fi
 /// is drained at the pace of the budget.
 fn evictions(input: &DisruptionInput, decision: &Decision, findings: &mut Findings) {
     let mut needed: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
-    let voluntary = decision.commands.iter().filter(|command| !command.cause.forceful());
+    // The drain of an unhealthy node is bounded, so that its pods' budgets do not hold it.
+    let gentle = |command: &&Command| !command.cause.forceful() && command.cause != Cause::Unhealthy;
+    let voluntary = decision.commands.iter().filter(gentle);
     for &node in voluntary.flat_map(|command| &command.candidates) {
         let Some(managed_node) = &input.managed_nodes[node] else { continue };
         let mut of_node: BTreeMap<usize, u32> = BTreeMap::new();

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::DynamicObject;
+use muster_api::annotations::POD_DELETION_COST;
 use muster_api::{NodeClaim, NodePool};
 use muster_cloud::{CloudError, Instance};
 use muster_stages::lifecycle::Answers;
@@ -157,6 +158,7 @@ impl Controller {
                 })
             }
             Write::Nominate { pod, node } => nominate(world, pod, node.as_ref()),
+            Write::PodDeletionCost { pod, cost } => set_deletion_cost(world, pod, *cost),
             Write::Evict(pod) => {
                 let answer = world.api.evict(&path_of(pod), &pod.uid, now);
                 carriage.answers.evictions.insert(pod.uid.clone(), answer);
@@ -258,6 +260,22 @@ fn nominate(world: &mut World, pod: &Subject, node: Option<&String>) -> Result<(
     }
     let written = world.api.update(&Kind::Pod, &path, None, |pod: &mut Pod| {
         pod.status.get_or_insert_default().nominated_node_name = node.cloned();
+    });
+    written.map(drop)
+}
+
+fn set_deletion_cost(world: &mut World, pod: &Subject, cost: Option<i32>) -> Result<(), Refused> {
+    let path = path_of(pod);
+    let there = world.api.pods.get(&path).ok_or(Refused::NotFound)?;
+    if there.metadata.uid.as_deref() != Some(pod.uid.as_str()) {
+        return Ok(());
+    }
+    let written = world.api.update(&Kind::Pod, &path, None, |pod: &mut Pod| {
+        let annotations = pod.metadata.annotations.get_or_insert_default();
+        match cost {
+            Some(cost) => annotations.insert(POD_DELETION_COST.to_owned(), cost.to_string()),
+            None => annotations.remove(POD_DELETION_COST),
+        };
     });
     written.map(drop)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use muster_api::NodeClaim;
 use muster_cloud::after;
+use muster_manifest::snapshot::FeatureGates;
 use muster_stages::classes;
 use muster_stages::lifecycle::garbage::{self, GarbageInput};
 use muster_stages::lifecycle::{Listing, interruption};
@@ -108,12 +109,21 @@ impl Controller {
                     outcomes,
                     rest,
                     hold: hold.as_ref(),
+                    keeps_replicas: true,
                 };
                 pools::decide(&input, now)
             };
             let mut carriage = Carriage::default();
             carriage.hold(Kind::NodePool, &name, pool.metadata.resource_version.as_ref());
             self.carry_all(&step, &mut carriage, world)?;
+            let input = pools::SurplusInput {
+                cluster: &self.cluster,
+                plan: &self.plan,
+                pause: self.pause(),
+                gates: FeatureGates::default(),
+            };
+            let step = pools::shrink(&input, &pool, now);
+            self.carry_all(&step, &mut Carriage::default(), world)?;
         }
         Ok(())
     }

@@ -105,6 +105,10 @@ pub(crate) struct RunArguments {
     /// Karpenter's feature gates, such as `ReservedCapacity=false`
     #[arg(long, env = "FEATURE_GATES", value_name = "GATES", value_delimiter = ',')]
     pub(crate) feature_gates: Vec<String>,
+    /// With the gate `NodeRepair`: repair as Karpenter did before 1.15, at once, without regard to budgets and
+    /// replacements
+    #[arg(long, env = "LEGACY_NODE_REPAIR", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) legacy_node_repair: bool,
     /// Requests a second to the API server
     #[arg(long, env = "KUBE_CLIENT_QPS", value_name = "COUNT", default_value = "200")]
     pub(crate) kube_client_qps: u32,

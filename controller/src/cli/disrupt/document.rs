@@ -1,7 +1,7 @@
 //! Disruption plan for programs. Field names are a contract: fields may be added, never renamed or removed.
 
 use jiff::Timestamp;
-use muster_scheduling::disrupt::{Blocked, Command, DisruptionInput};
+use muster_scheduling::disrupt::{Blocked, Command, DisruptionInput, Method};
 use muster_scheduling::model::{Pod, Problem};
 use serde::Serialize;
 
@@ -99,7 +99,11 @@ impl CommandDocument {
         let document = |command: &Command| Self {
             reason: command.cause.name(),
             method: command.method.name(),
-            decision: if command.replaces() { "replace" } else { "delete" },
+            decision: match command.method {
+                Method::TerminateFirst => "terminate-first",
+                _ if command.replaces() => "replace",
+                _ => "delete",
+            },
             candidates: command.candidates.iter().map(|&node| problem.nodes[node].name.to_string()).collect(),
             replacements: launches.by_ref().take(command.replacements.len()).collect(),
             existing_nodes: existing_nodes(problem, &command.existing),
@@ -131,9 +135,10 @@ fn detail(input: &DisruptionInput, command: &Command, node: usize) -> Option<Str
             detail => format!("{name}: {}: {detail}", drift.reason),
         }),
         Cause::Expired => managed_node.expires().map(|end| format!("{name}: expired at {end}")),
-        Cause::Unhealthy => {
-            managed_node.repair_condition.as_ref().map(|it| format!("{name}: {} since {}", it.condition, it.since))
-        }
+        Cause::Unhealthy | Cause::Broken => managed_node.repair_conditions.first().map(|it| match it.drain {
+            Some(drain) => format!("{name}: {it}; drained for at most {} min", drain.as_mins()),
+            None => format!("{name}: {it}"),
+        }),
         Cause::Interrupted => managed_node.interrupted.as_ref().map(|it| format!("{name}: {}", it.notice)),
     }
 }

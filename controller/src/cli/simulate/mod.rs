@@ -67,7 +67,7 @@ pub(crate) fn print(
     progress.clear();
     let said = |remark: &Remark| written.as_ref().map(|written| said(remark, written));
     report(&manifests, &remarks.iter().filter_map(said).collect::<Vec<_>>(), stderr);
-    let snapshot = Settings { gates: *gates, default_spread };
+    let snapshot = Settings { gates: *gates, default_spread, legacy_node_repair: false };
     let types = |class: Option<&NodeClass>| supply.types(class);
     let setting = |policy: Policy, script: Script| Setting {
         objects: objects.clone(),

@@ -13,7 +13,7 @@ use muster_stages::state::{Changed, Cluster, Kind};
 
 use super::{Item, Leader};
 use crate::provider::Provider;
-use crate::run::{disruption, now, reconcile};
+use crate::run::{disruption, now, reconcile, unhealthy};
 
 /// Delay before nominations, so that several nodes and pods are handled together. It grows by the same amount for every
 /// thousand pending pods, since all of them are examined again.
@@ -52,12 +52,12 @@ impl<P: Provider> Leader<P> {
 
     pub(super) fn take_in(&mut self, changed: &Changed) {
         let now = now();
-        if changed.has_new_policy {
+        let cluster = self.context.cluster_cache.read();
+        if changed.has_new_policy || unhealthy::remember(&self.context, changed, &cluster, now) {
             self.pass_schedule.hurry();
         } else {
             self.pass_schedule.stir();
         }
-        let cluster = self.context.cluster_cache.read();
         let of_daemons = [Kind::DaemonSet, Kind::LimitRange, Kind::RuntimeClass];
         if changed.has_new_policy || of_daemons.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.context.leader_state().plan.forget_fruitless();

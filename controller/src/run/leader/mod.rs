@@ -34,7 +34,7 @@ use self::decision_order::{Turn, Waiting};
 use super::context::LeaderContext;
 use super::orders::{self, Ordered};
 use super::work_queue::{Verdict, WorkQueue};
-use super::{disruption, garbage, now, reconcile, round};
+use super::{disruption, garbage, now, reconcile, round, static_capacity};
 use crate::edge::ObservedVersions;
 use crate::provider::Provider;
 
@@ -195,13 +195,15 @@ impl<P: Provider> Leader<P> {
                 self.commands.close(&item, verdict, now);
             }
             Done::PlannedDisruption(decided) => {
-                let disruption::PlannedDisruption { planner, command_starts, again, moments } = *decided;
+                let disruption::PlannedDisruption { planner, command_starts, deletion_costs, again, moments } =
+                    *decided;
                 self.is_planning_disruption = false;
                 self.planner = planner;
                 let is_open = self.planner.is_open();
                 self.pass_schedule.answer(again, is_open, moments, now);
                 self.note_rests(now);
                 self.begin(command_starts);
+                self.tell(Step::act(deletion_costs), Audience::People);
             }
             Done::Opened => self.is_opening = false,
             Done::Decided(step) => {
@@ -325,7 +327,10 @@ impl<P: Provider> Leader<P> {
             self.tasks.spawn(async move {
                 let verdict = match &item {
                     Item::Claim(name) => reconcile::claim(&context, name).await,
-                    Item::Pool(name) => reconcile::pool(&context, name).await,
+                    Item::Pool(name) => {
+                        let again = static_capacity::shrink(&context, name).await;
+                        reconcile::pool(&context, name).await.or_sooner(again)
+                    }
                     Item::Class(name) => reconcile::class(&context, name).await,
                 };
                 Done::Reconciled(item, verdict)

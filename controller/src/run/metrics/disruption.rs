@@ -144,7 +144,11 @@ impl Disruption {
 }
 
 fn labels(mark: &Mark) -> Labels<3> {
-    let decision = if mark.replacements.is_empty() { "delete" } else { "replace" };
+    let decision = match mark.method.as_str() {
+        "terminate-first" => "terminate-first",
+        _ if mark.replacements.is_empty() => "delete",
+        _ => "replace",
+    };
     [("decision", decision.to_owned()), ("reason", reason(mark.cause)), ("consolidation_type", kind(mark).to_owned())]
 }
 
@@ -195,6 +199,7 @@ mod tests {
             price: 0.1,
             cost: 0.05,
             replacements: vec!["general-b2".to_owned()],
+            drain_seconds: None,
         };
         let change = MetaChange::default().annotation(annotations::DISRUPTION, mark.write());
         let marking = |name: &str| Write::ClaimMeta { name: name.to_owned(), change: change.clone() };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use muster_api::NodeClaim;
 use muster_scheduling::disrupt::{Cause, Command, Decision, DisruptionInput};
 use muster_scheduling::model::Problem;
@@ -90,16 +90,20 @@ impl<'a> CommandStarts<'a> {
         let launches = match self.launches(command, cluster, spent, now) {
             Some(launches) => launches,
             // Forceful commands proceed without replacements; their pods are provisioned for like others.
-            None if matches!(command.cause, Cause::Interrupted | Cause::Unhealthy) => Vec::new(),
+            None if matches!(command.cause, Cause::Interrupted | Cause::Broken) => Vec::new(),
             None => return None,
         };
-        let priced =
-            command_nodes.iter().zip(command.candidates.iter().map(|node| self.input.price(*node).unwrap_or(0.0)));
         let order = Order {
             cause: command.cause,
             method: command.method,
-            leavers: priced
-                .map(|(command_node, price)| Leaver { candidate: command_node.candidate(), price })
+            leavers: command_nodes
+                .iter()
+                .zip(&command.candidates)
+                .map(|(command_node, &node)| Leaver {
+                    candidate: command_node.candidate(),
+                    price: self.input.price(node).unwrap_or(0.0),
+                    drain: self.drain(command.cause, node, now),
+                })
                 .collect(),
             cost: if launches.is_empty() { 0.0 } else { cost(command) },
             launches,
@@ -113,6 +117,12 @@ impl<'a> CommandStarts<'a> {
         spent.made_at.extend(std::iter::repeat_n(now, launched));
         spent.hourly_price += if launched > 0 { cost(command) } else { 0.0 };
         Some(CommandStart { number, cause: command.cause, savings: command.savings, command_nodes, steps })
+    }
+
+    /// Returns the longest drain of a node that is repaired.
+    fn drain(&self, cause: Cause, node: usize, now: Timestamp) -> Option<SignedDuration> {
+        let managed_node = self.input.managed_nodes.get(node)?.as_ref().filter(|_| cause == Cause::Unhealthy)?;
+        managed_node.repair_due(now)?.drain
     }
 
     /// Returns the claims of the replacements; `None` if any of them may not be launched.

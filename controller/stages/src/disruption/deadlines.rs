@@ -2,9 +2,9 @@
 //!
 //! | cause | waits at most | when a replacement fails |
 //! |---|---|---|
-//! | `Empty` `Underutilized` `Drifted` | 10 min | rolls back |
+//! | `Empty` `Underutilized` `Drifted` `Unhealthy` | 10 min | rolls back |
 //! | `Expired` | 10 min, then proceeds | rolls back, and is decided again |
-//! | `Unhealthy` | 5 min, then proceeds | proceeds |
+//! | `Broken` | 5 min, then proceeds | proceeds |
 //! | `Interrupted` | 60 s, then proceeds | proceeds |
 
 use std::time::Duration;
@@ -40,8 +40,8 @@ pub(super) enum Otherwise {
 pub(super) fn deadline(cause: Cause, since: Timestamp, replacements: &[Replacement<'_>]) -> Timestamp {
     let wait = match cause {
         Cause::Interrupted => INTERRUPTED,
-        Cause::Unhealthy => BROKEN,
-        Cause::Empty | Cause::Underutilized | Cause::Drifted | Cause::Expired => {
+        Cause::Broken => BROKEN,
+        Cause::Empty | Cause::Underutilized | Cause::Drifted | Cause::Unhealthy | Cause::Expired => {
             replacements.iter().filter_map(granted).fold(READY, Duration::max).min(LONGEST)
         }
     };
@@ -65,8 +65,8 @@ pub(super) fn at_deadline(cause: Cause) -> Otherwise {
 /// Returns the reaction to a failed replacement.
 pub(super) fn at_failure(cause: Cause) -> Otherwise {
     match cause {
-        Cause::Unhealthy | Cause::Interrupted => Otherwise::Go,
+        Cause::Broken | Cause::Interrupted => Otherwise::Go,
         // An expired node need not go at once: other capacity is tried first.
-        Cause::Expired | Cause::Empty | Cause::Underutilized | Cause::Drifted => Otherwise::TakeBack,
+        Cause::Expired | Cause::Empty | Cause::Underutilized | Cause::Drifted | Cause::Unhealthy => Otherwise::TakeBack,
     }
 }

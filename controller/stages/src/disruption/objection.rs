@@ -28,12 +28,16 @@ pub(super) fn objection(
     if cause.forceful() {
         return None;
     }
-    let says_no = |all: Option<&BTreeMap<String, String>>| {
-        all.and_then(|all| all.get(annotations::DO_NOT_DISRUPT)).is_some_and(|value| value == "true")
-    };
+    let veto = if cause == Cause::Unhealthy { annotations::DO_NOT_REPAIR } else { annotations::DO_NOT_DISRUPT };
+    let says_no =
+        |all: Option<&BTreeMap<String, String>>| all.and_then(|all| all.get(veto)).is_some_and(|value| value == "true");
     let node = candidate.node.and_then(|node| node.metadata.annotations.as_ref());
     if says_no(candidate.claim.metadata.annotations.as_ref()) || says_no(node) {
-        return Some(format!("it has the annotation {}", annotations::DO_NOT_DISRUPT));
+        return Some(format!("it has the annotation {veto}"));
+    }
+    // Pods of an unhealthy node object in vain: its drain is bounded.
+    if cause == Cause::Unhealthy {
+        return None;
     }
     // Drifted nodes with a termination grace period are removed regardless of their pods.
     if cause == Cause::Drifted && candidate.claim.spec.termination_grace_period.is_some() {
@@ -56,7 +60,7 @@ pub(super) fn objection(
 }
 
 /// Returns the operations that an operator has paused in a NodePool.
-pub(super) fn paused(pool: Option<&NodePool>) -> Pause {
+pub(crate) fn paused(pool: Option<&NodePool>) -> Pause {
     let annotations = pool.and_then(|pool| pool.metadata.annotations.as_ref());
     let own = annotations.and_then(|all| all.get(annotations::PAUSE));
     own.map_or(Pause::NOTHING, |text| Pause::read(text).0)

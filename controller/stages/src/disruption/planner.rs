@@ -109,7 +109,7 @@ impl DisruptionPlanner {
     /// Decides the commands to begin at `now`. The blocked nodes of the decision are those of a pass over all nodes,
     /// except when a proposal is confirmed: then nodes outside of it are reported as staying.
     ///
-    /// Forceful commands are begun at once, in the pass that finds them.
+    /// Forceful commands and repairs are begun at once, in the pass that finds them.
     pub fn turn(&mut self, input: &mut DisruptionInput, now: Timestamp, settings: &Settings) -> Turn {
         let Timing { every, validation, .. } = self.timing;
         let left = std::mem::take(&mut self.left);
@@ -128,7 +128,7 @@ impl DisruptionPlanner {
             return Turn { decision, again, moments, violations };
         }
         let (mut decision, violations) = checked(decide(input, now, settings), input, now, settings);
-        let voluntary = |command: &&Command| !command.cause.forceful();
+        let voluntary = |command: &&Command| !command.cause.begins_at_once();
         let nodes: BTreeSet<Arc<str>> = decision
             .commands
             .iter()
@@ -136,7 +136,7 @@ impl DisruptionPlanner {
             .flat_map(|command| &command.candidates)
             .map(|&node| Arc::clone(&input.problem.nodes[node].name))
             .collect();
-        decision.commands.retain(|command| command.cause.forceful());
+        decision.commands.retain(|command| command.cause.begins_at_once());
         if nodes.is_empty() {
             return Turn { decision, again: after(now, every), moments, violations };
         }

@@ -1,5 +1,7 @@
 //! Next step of a command in progress, computed from the observed state.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{annotations, events};
@@ -15,8 +17,9 @@ use super::start::{keep_away, told};
 use crate::lifecycle::condition;
 use crate::step::{MetaChange, Step, Write};
 
-/// Time for which the drain of an unhealthy node honours budgets and annotations. Karpenter allows none.
-const REPAIR_DRAIN: std::time::Duration = std::time::Duration::from_secs(5 * 60);
+/// Time for which the drain of an unhealthy node honours budgets and annotations, if no policy says it. Karpenter before
+/// 1.15 allows none.
+const REPAIR_DRAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Progress of the replacements.
 enum Progress {
@@ -147,7 +150,7 @@ fn is_due(candidate: &Candidate<'_>, now: Timestamp) -> bool {
 fn remove(going: &[&Candidate<'_>], cause: Cause, now: Timestamp) -> Step {
     let mut writes = Vec::new();
     for candidate in going {
-        if cause == Cause::Unhealthy {
+        if matches!(cause, Cause::Unhealthy | Cause::Broken) {
             writes.extend(bounded(candidate, now));
         }
         writes.push(told(candidate, events::DISRUPTION_TERMINATING, cause.name()));
@@ -159,7 +162,8 @@ fn remove(going: &[&Candidate<'_>], cause: Cause, now: Timestamp) -> Step {
 /// Limits the drain of an unhealthy node, whose pods may never terminate gracefully.
 fn bounded(candidate: &Candidate<'_>, now: Timestamp) -> Option<Write> {
     let key = annotations::NODECLAIM_TERMINATION_TIMESTAMP;
-    let grace = candidate.claim.spec.termination_grace_period.map_or(REPAIR_DRAIN, |grace| grace.0.min(REPAIR_DRAIN));
+    let policy = candidate.mark().and_then(|mark| mark.drain_seconds).map_or(REPAIR_DRAIN, Duration::from_secs);
+    let grace = candidate.claim.spec.termination_grace_period.map_or(policy, |grace| grace.0.min(policy));
     let has = candidate.claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key));
     let change = MetaChange::default().annotation(key, after(now, grace).to_string());
     (!has).then(|| Write::ClaimMeta { name: candidate.name(), change })
@@ -172,7 +176,7 @@ const fn metric(cause: Cause) -> &'static str {
         Cause::Underutilized => "underutilized",
         Cause::Drifted => "drifted",
         Cause::Expired => "expired",
-        Cause::Unhealthy => "unhealthy",
+        Cause::Unhealthy | Cause::Broken => "unhealthy",
         Cause::Interrupted => "interrupted",
     }
 }

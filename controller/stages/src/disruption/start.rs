@@ -1,7 +1,7 @@
 //! First writes of a command: all claims are marked before any other write, and all nodes are tainted before anything
 //! is launched.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::conditions::nodeclaim;
@@ -44,6 +44,8 @@ pub struct Leaver<'a> {
     pub candidate: Candidate<'a>,
     /// Price of its node in USD per hour; 0 if unknown.
     pub price: f64,
+    /// Longest drain, if the policy of its repair bounds it.
+    pub drain: Option<SignedDuration>,
 }
 
 /// Returns the first steps of `order`, which are independent of each other: one for all its nodes if it launches
@@ -89,6 +91,7 @@ fn together(order: &Order<'_>, going: &[Leaver<'_>], now: Timestamp) -> Step {
             price: leaver.price,
             cost: order.cost,
             replacements: names.clone(),
+            drain_seconds: leaver.drain.and_then(|drain| u64::try_from(drain.as_secs()).ok()),
         };
         let change = MetaChange::default().annotation(annotations::DISRUPTION, mark.write());
         writes.push(Write::ClaimMeta { name: leaver.candidate.name(), change });

@@ -41,6 +41,9 @@ pub(crate) fn judge(input: &PoolInput<'_>, now: Timestamp) -> NodePoolStatus {
     if let Some((is, why, message)) = launching(input, now) {
         write(nodepool::LAUNCHES_DELIVER, (is, why, &message));
     }
+    if let Some((is, why, message)) = keeping(input) {
+        write(nodepool::REPLICAS_KEPT, (is, why, &message));
+    }
     let open: Vec<String> = status
         .conditions
         .iter()
@@ -117,6 +120,15 @@ fn launching(input: &PoolInput<'_>, now: Timestamp) -> Option<(Status, &'static 
     Some((Status::False, reason::LAUNCHES_HELD, message))
 }
 
+/// Status, reason and message of `ReplicasKept`; none for a pool whose `replicas` were never ignored.
+fn keeping(input: &PoolInput<'_>) -> Option<(Status, &'static str, String)> {
+    let Some(replicas) = input.pool.spec.replicas.filter(|_| !input.keeps_replicas) else {
+        return was_judged(input, nodepool::REPLICAS_KEPT);
+    };
+    let message = format!("`replicas: {replicas}` has no effect: the feature gate StaticCapacity is off");
+    Some((Status::False, reason::FEATURE_GATE_OFF, message))
+}
+
 /// Returns the condition as true if the pool has it.
 fn was_judged(input: &PoolInput<'_>, kind: &'static str) -> Option<(Status, &'static str, String)> {
     let mut conditions = input.pool.status.iter().flat_map(|status| &status.conditions);
@@ -125,8 +137,23 @@ fn was_judged(input: &PoolInput<'_>, kind: &'static str) -> Option<(Status, &'st
 
 /// The event that a rest begins, once for each.
 pub(super) fn told(input: &PoolInput<'_>, status: &NodePoolStatus) -> Option<Write> {
+    first_told(input, status, nodepool::CONSOLIDATION_DELIVERS, events::CONSOLIDATION_RESTS)
+}
+
+/// The event that `replicas` have no effect, once.
+pub(super) fn ignored(input: &PoolInput<'_>, status: &NodePoolStatus) -> Option<Write> {
+    first_told(input, status, nodepool::REPLICAS_KEPT, events::REPLICAS_IGNORED)
+}
+
+/// Returns an event with the message of the condition if it is False and was not, or with another message.
+fn first_told(
+    input: &PoolInput<'_>,
+    status: &NodePoolStatus,
+    kind: &'static str,
+    reason: &'static str,
+) -> Option<Write> {
     let message_in = |status: &NodePoolStatus| {
-        let mut found = status.conditions.iter().filter(|one| one.type_ == nodepool::CONSOLIDATION_DELIVERS);
+        let mut found = status.conditions.iter().filter(|one| one.type_ == kind);
         found.find(|one| one.status == Status::False.name()).map(|one| one.message.clone())
     };
     let message = message_in(status)?;
@@ -135,5 +162,5 @@ pub(super) fn told(input: &PoolInput<'_>, status: &NodePoolStatus) -> Option<Wri
     }
     let uid = input.pool.metadata.uid.clone().unwrap_or_default();
     let about = Subject { kind: "NodePool".to_owned(), namespace: None, name: input.name(), uid };
-    Some(Write::Event(Event { about, kind: EventType::Warning, reason: events::CONSOLIDATION_RESTS, message }))
+    Some(Write::Event(Event { about, kind: EventType::Warning, reason, message }))
 }

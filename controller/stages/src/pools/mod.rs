@@ -1,11 +1,14 @@
-//! Status of NodePools: total resources, readiness, and the template hash of their claims.
+//! Status of NodePools: total resources, readiness, and the template hash of their claims; and the surplus of static
+//! pools.
 //!
 //! ```text
 //!   PoolInput: pool, class, claims, Nodes, Outcomes
 //!     │
 //!     ├─► hash: claims of another hash version ──► the pool      annotations, so that no version ever drifts a node
 //!     └─► count, judge: ValidationSucceeded, NodeClassReady ─► Ready; NodeRegistrationHealthy,     status
-//!                       ConsolidationDelivers, LaunchesDeliver
+//!                       ConsolidationDelivers, LaunchesDeliver, ReplicasKept
+//!
+//!   SurplusInput ─► shrink: claims that a static pool has too many of ─► deletions
 //! ```
 //!
 //! As in [`crate::lifecycle`], applying a step and deciding again gives the next step, until none is left. Counts
@@ -16,6 +19,7 @@ mod conditions;
 mod count;
 mod hash;
 mod outcomes;
+mod surplus;
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +28,7 @@ use jiff::Timestamp;
 use muster_api::NodePool;
 
 pub use self::outcomes::{Edition, Health, Outcomes};
+pub use self::surplus::{SurplusInput, shrink};
 use crate::disruption::Rest;
 use crate::lifecycle::Class;
 use crate::node::Node;
@@ -50,6 +55,8 @@ pub struct PoolInput<'a> {
     pub rest: Option<Rest>,
     /// The last hold on its launches, which may be over.
     pub hold: Option<&'a LaunchHold>,
+    /// Gate `StaticCapacity`: without it, the `replicas` of a pool have no effect.
+    pub keeps_replicas: bool,
 }
 
 /// Returns the writes about the pool.
@@ -61,6 +68,7 @@ pub fn decide(input: &PoolInput<'_>, now: Timestamp) -> Step {
     let mut writes = hash::stamp(input);
     let status = conditions::judge(input, now);
     writes.extend(conditions::told(input, &status));
+    writes.extend(conditions::ignored(input, &status));
     if input.pool.status.as_ref() != Some(&status) {
         writes.push(Write::PoolStatus { name: input.name(), status: Box::new(status) });
     }

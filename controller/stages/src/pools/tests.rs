@@ -19,6 +19,7 @@ struct Fixture {
     outcomes: Outcomes,
     rest: Option<Rest>,
     hold: Option<LaunchHold>,
+    keeps_replicas: bool,
 }
 
 fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Condition {
@@ -69,6 +70,7 @@ impl Fixture {
             outcomes: Outcomes::default(),
             rest: None,
             hold: None,
+            keeps_replicas: true,
         }
     }
 
@@ -85,6 +87,7 @@ impl Fixture {
             outcomes: &self.outcomes,
             rest: self.rest,
             hold: self.hold.as_ref(),
+            keeps_replicas: self.keeps_replicas,
         };
         decide(&input, moment(second))
     }

@@ -247,6 +247,12 @@ impl Cluster {
         self.nodes.get(name).map(|node| &node.typed)
     }
 
+    /// Returns a Node as input of the engine; none if it does not exist or is invalid.
+    #[must_use]
+    pub fn readable_node(&self, name: &str) -> Option<&manifest::Node> {
+        self.nodes.get(name)?.compact.as_ref()
+    }
+
     /// Returns all Nodes, by name.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Node> {
         self.nodes.values().map(|node| &node.typed)

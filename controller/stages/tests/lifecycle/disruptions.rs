@@ -70,7 +70,7 @@ fn stories() -> Vec<Story> {
         ),
         story(
             "a broken one goes although nothing can be bought",
-            wish(Cause::Unhealthy, &["x"], 1),
+            wish(Cause::Broken, &["x"], 1),
             vec![(290, Deed::SellOut)],
             (&["y"], 0),
         ),

@@ -322,7 +322,11 @@ impl Edge {
                 self.ask(call, answers, cloud, now);
                 Ok(())
             }
-            Write::ClassStatus(_) | Write::PoolMeta { .. } | Write::PoolStatus { .. } | Write::Nominate { .. } => {
+            Write::ClassStatus(_)
+            | Write::PoolMeta { .. }
+            | Write::PoolStatus { .. }
+            | Write::Nominate { .. }
+            | Write::PodDeletionCost { .. } => {
                 panic!("neither the life of a claim nor a disruption has such a write: {write:?}")
             }
             Write::Event(event) => {

@@ -111,7 +111,10 @@ impl Edge {
             let order = Order {
                 cause: wish.cause,
                 method: Method::MultiNode,
-                leavers: free.iter().map(|sight| Leaver { candidate: sight.candidate(), price: 1.0 }).collect(),
+                leavers: free
+                    .iter()
+                    .map(|sight| Leaver { candidate: sight.candidate(), price: 1.0, drain: None })
+                    .collect(),
                 launches: vec![launch; wish.launches],
                 cost: 0.5,
                 pause: self.pause,

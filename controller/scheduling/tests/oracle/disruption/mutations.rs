@@ -182,7 +182,7 @@ fn a_pool_that_does_not_consolidate_like_this() {
 
 #[test]
 fn a_reason_that_does_not_hold() {
-    for cause in [Cause::Empty, Cause::Drifted, Cause::Expired, Cause::Unhealthy, Cause::Interrupted] {
+    for cause in [Cause::Empty, Cause::Drifted, Cause::Expired, Cause::Unhealthy, Cause::Broken, Cause::Interrupted] {
         spoiled(Promise::Justified, |_, decision| moved(decision).cause = cause);
     }
 }

@@ -80,6 +80,7 @@ impl Fixture {
                 price: 0.2,
                 cost: 0.1,
                 replacements: vec!["x-new".to_owned()],
+                drain_seconds: None,
             };
             let all = going.claim.metadata.annotations.get_or_insert_default();
             all.insert(annotations::DISRUPTION.to_owned(), mark.write());
@@ -142,6 +143,10 @@ impl Fixture {
         set_condition(&mut status.conditions, told);
     }
 
+    pub(super) fn redrain(&mut self, number: usize, seconds: u64) {
+        self.remark(number, |mark| mark.drain_seconds = Some(seconds));
+    }
+
     pub(super) fn candidate(&self, number: usize) -> Candidate<'_> {
         let going = &self.claims[number];
         let name = going.node.metadata.name.as_deref().unwrap();
@@ -175,7 +180,7 @@ impl Fixture {
     pub(super) fn order<T>(&self, cause: Cause, launches: usize, see: impl FnOnce(&Order<'_>) -> T) -> T {
         let mut launch = NodeClaim::new("unnamed", muster_api::NodeClaimSpec::default());
         launch.metadata.labels = Some([(labels::NODEPOOL.to_owned(), self.launch_pool.clone())].into());
-        let leaver = |number: usize| Leaver { candidate: self.candidate(number), price: 0.2 };
+        let leaver = |number: usize| Leaver { candidate: self.candidate(number), price: 0.2, drain: None };
         let order = Order {
             cause,
             method: Method::MultiNode,

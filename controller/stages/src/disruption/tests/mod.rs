@@ -303,7 +303,7 @@ fn what_cannot_wait_hears_no_objection() {
         it.claims[1].promised_to = Some("shop/web");
     };
     for (cause, until, given_up) in
-        [(Cause::Expired, 1600, false), (Cause::Unhealthy, 1300, true), (Cause::Interrupted, 1060, true)]
+        [(Cause::Expired, 1600, false), (Cause::Broken, 1300, true), (Cause::Interrupted, 1060, true)]
     {
         let mut fixture = Fixture::waiting();
         (0..2).for_each(|number| fixture.recause(number, cause));
@@ -320,9 +320,38 @@ fn what_cannot_wait_hears_no_objection() {
 }
 
 #[test]
+fn an_unhealthy_node_waits_for_its_replacement_and_hears_its_operator_only() {
+    let unhealthy = || {
+        let mut fixture = Fixture::waiting();
+        (0..2).for_each(|number| fixture.recause(number, Cause::Unhealthy));
+        fixture
+    };
+    let mut fixture = unhealthy();
+    fixture.annotate(0, annotations::DO_NOT_DISRUPT, "true");
+    fixture.claims[1].promised_to = Some("shop/web");
+    assert_eq!(in_words(&fixture.look(|observed| progress(observed, at(1040)))), ["look again at 1600"]);
+    let words = in_words(&fixture.look(|observed| progress(observed, at(1600))));
+    assert!(words.iter().all(|word| !word.starts_with("delete claim y:")), "it is given up: {words:?}");
+    assert!(words.contains(&"claim y: -muster.dev/disruption".to_owned()), "{words:?}");
+
+    let mut fixture = unhealthy();
+    fixture.annotate(0, annotations::DO_NOT_REPAIR, "true");
+    let words = in_words(&fixture.look(|observed| progress(observed, at(1040))));
+    assert!(words.contains(&"claim x: -muster.dev/disruption".to_owned()), "{words:?}");
+
+    let mut fixture = unhealthy();
+    fixture.redrain(1, 600);
+    fixture.initialize();
+    let words = in_words(&fixture.look(|observed| progress(observed, at(1040))));
+    let key = "karpenter.sh/nodeclaim-termination-timestamp";
+    assert!(words.contains(&format!("claim x: {key}=1970-01-01T00:22:20Z")), "{words:?}");
+    assert!(words.contains(&format!("claim y: {key}=1970-01-01T00:27:20Z")), "{words:?}");
+}
+
+#[test]
 fn the_drain_of_a_broken_node_is_bounded() {
     let mut fixture = Fixture::waiting();
-    (0..2).for_each(|number| fixture.recause(number, Cause::Unhealthy));
+    (0..2).for_each(|number| fixture.recause(number, Cause::Broken));
     fixture.claims[1].claim.spec.termination_grace_period = Some(muster_api::Span::from_secs(60));
     fixture.initialize();
     let step = fixture.look(|observed| progress(observed, at(1040)));

@@ -291,6 +291,7 @@ fn word(write: &Write) -> String {
         }
         Write::PoolMeta { name, change } => format!("pool {name}:{}", meta(change)),
         Write::PoolStatus { name, status } => format!("status of pool {name}: {status:?}"),
+        Write::PodDeletionCost { pod, cost } => format!("deletion cost of {}: {cost:?}", pod.name),
         Write::Nominate { pod, node } => format!("nominate {} for {}", pod.name, node.as_deref().unwrap_or("nothing")),
         Write::ClaimMeta { name, change } => format!("claim {name}:{}", meta(change)),
         Write::ClaimStatus { status, .. } => {

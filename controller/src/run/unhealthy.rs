@@ -1,0 +1,87 @@
+//! Conditions of nodes whose repair is due, as events show them.
+//!
+//! A condition counts for as long as it has stood, also if it is gone when the next decision is made: a kubelet that
+//! comes back for a moment, again and again, would never be repaired. It is remembered until that decision.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_cloud::after;
+use muster_manifest::snapshot::conditions_due;
+use muster_manifest::{Condition, Manifests};
+use muster_scheduling::disrupt::Repair;
+use muster_stages::state::{Changed, Cluster, Kind};
+
+use super::context::LeaderContext;
+use crate::provider::Provider;
+
+/// Minimum interval between two decisions that one Node hastens: kubelets write their conditions themselves.
+const HASTE: Duration = Duration::from_secs(60);
+
+/// Conditions whose repair was due since the last decision.
+#[derive(Debug, Default)]
+pub(super) struct Unhealthy {
+    /// By the name of the Node.
+    conditions: BTreeMap<Arc<str>, Vec<Condition>>,
+    /// Times at which Nodes last hastened a decision.
+    hastened: BTreeMap<Arc<str>, Timestamp>,
+}
+
+/// Remembers the conditions of changed Nodes whose repair is due. Returns true if a decision is to be hastened for one.
+pub(super) fn remember<P: Provider>(
+    context: &LeaderContext<P>,
+    changed: &Changed,
+    cluster: &Cluster,
+    now: Timestamp,
+) -> bool {
+    if context.settings.disruption.repair == Repair::Off || !changed.kinds.contains(Kind::Node) {
+        return false;
+    }
+    let is_legacy = context.settings.snapshot.legacy_node_repair;
+    let claims = changed.claims.iter().filter_map(|name| cluster.claim(name));
+    let nodes = claims.filter_map(|claim| cluster.node_of(claim)?.metadata.name.as_deref());
+    let due: Vec<(Arc<str>, Vec<Condition>)> = nodes
+        .filter_map(|name| {
+            let node = cluster.readable_node(name)?;
+            let due = conditions_due(node, P::CLASS, is_legacy, now);
+            (!due.is_empty()).then(|| (Arc::clone(&node.meta.name), due))
+        })
+        .collect();
+    if due.is_empty() {
+        return false;
+    }
+    let mut leader_state = context.leader_state();
+    let Unhealthy { conditions, hastened } = &mut leader_state.unhealthy;
+    hastened.retain(|_, last| now < after(*last, HASTE));
+    let mut is_hasty = false;
+    for (node, due) in due {
+        is_hasty |= !hastened.contains_key(&node);
+        hastened.entry(Arc::clone(&node)).or_insert(now);
+        conditions.insert(node, due);
+    }
+    is_hasty
+}
+
+// === impl Unhealthy ===
+
+impl Unhealthy {
+    /// Returns the conditions, and forgets them.
+    pub(super) fn take(&mut self) -> BTreeMap<Arc<str>, Vec<Condition>> {
+        std::mem::take(&mut self.conditions)
+    }
+}
+
+/// Sets the remembered conditions where the Nodes have others by now.
+pub(super) fn tell(manifests: &mut Manifests, mut remembered: BTreeMap<Arc<str>, Vec<Condition>>) {
+    for node in &mut manifests.nodes {
+        for condition in remembered.remove(&node.meta.name).into_iter().flatten() {
+            match node.conditions.iter_mut().find(|one| one.kind == condition.kind) {
+                Some(there) if there.status == condition.status => {}
+                Some(there) => *there = condition,
+                None => node.conditions.push(condition),
+            }
+        }
+    }
+}
