@@ -34,6 +34,12 @@ pub trait Provider: Cloud + Clone + 'static {
     /// Returns the instance types of a class, or of the default one.
     fn types(&self, class: Option<&NodeClass>) -> Catalogue;
 
+    /// Returns true if the cloud has listed its instance types, so that a type that is missing in [`Self::types`] does
+    /// not exist.
+    fn has_all_types(&self) -> bool {
+        true
+    }
+
     /// Learns the properties of a machine from the Node of an initialized claim, so that [`Self::types`] describes the
     /// next instance of its type precisely. Called in every reconciliation of such a claim, and for all of them before
     /// a new leader decides anything, so that nothing has to be persisted.

@@ -18,6 +18,8 @@ pub struct Inventory {
     region: Arc<str>,
     zones: Vec<Arc<str>>,
     types: BTreeMap<Arc<str>, (InstanceTypeFacts, Prices)>,
+    /// True if EC2 has listed the types; the embedded ones lack those that came later.
+    is_described: bool,
     /// Source of the prices.
     pub price_source: PriceSource,
 }
@@ -34,6 +36,7 @@ impl Inventory {
             region: region.into(),
             zones: found.zones().to_vec(),
             types: ec2.types(found).map(|(facts, prices)| (Arc::clone(&facts.name), (facts, prices))).collect(),
+            is_described: false,
             price_source: found.price_source(),
         })
     }
@@ -60,7 +63,8 @@ impl Inventory {
             PriceSource::StandIn { region: crate::PRICE_REGION, date: crate::PRICE_DATE },
             crate::Region::price_source,
         );
-        Self { region: region.into(), zones, types: types.collect(), price_source }
+        let types: BTreeMap<Arc<str>, _> = types.collect();
+        Self { region: region.into(), zones, is_described: !types.is_empty(), types, price_source }
     }
 
     /// Returns the region and its zones.
@@ -79,6 +83,12 @@ impl Inventory {
     #[must_use]
     pub fn prices(&self, instance_type: &str) -> Option<&Prices> {
         self.types.get(instance_type).map(|(_, prices)| prices)
+    }
+
+    /// Returns true if EC2 has listed the types, so that one that is missing does not exist in the region.
+    #[must_use]
+    pub const fn is_described(&self) -> bool {
+        self.is_described
     }
 
     /// Iterates over the names of all types, sorted.

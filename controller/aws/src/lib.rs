@@ -30,6 +30,7 @@ mod embedded;
 mod error;
 mod facts;
 mod family;
+mod images;
 mod intern;
 mod inventory;
 #[cfg(feature = "live")]
@@ -67,6 +68,7 @@ pub use facts::{
     PlacementStrategy, Processor, UsageClasses,
 };
 pub use family::{AmiFamily, UnknownFamily};
+pub use images::suits;
 pub use inventory::Inventory;
 pub use nodeclass::PREFIX_DELEGATION;
 pub use offerings::{PriceSource, Prices};

@@ -72,6 +72,12 @@ pub struct Instance {
     pub token: Option<LaunchToken>,
     /// Machine image.
     pub image_id: Option<String>,
+    /// Subnet of its first network interface, if the cloud has said.
+    pub subnet: Option<String>,
+    /// Security groups; empty if the cloud has not said.
+    pub security_groups: Vec<String>,
+    /// Placement group that it runs in, by ID.
+    pub placement_group: Option<String>,
     /// Labels that its Node gets from its instance type and offering.
     pub labels: BTreeMap<String, String>,
     /// Annotations for its NodeClaim that describe the launch, such as the hash of its NodeClass.

@@ -80,6 +80,8 @@ pub struct NodeClaim {
     pub node: Option<Arc<str>>,
     /// `status.providerID`.
     pub provider_id: Option<Arc<str>>,
+    /// `status.imageID`.
+    pub image_id: Option<Arc<str>>,
     /// `status.capacity`.
     pub capacity: Resources,
     /// `status.allocatable`.
@@ -199,6 +201,7 @@ pub(crate) fn node_claim(field: &Field<'_>) -> Decoded<NodeClaim> {
         termination_grace_period: spec.shared_at("terminationGracePeriod")?,
         node: None,
         provider_id: None,
+        image_id: None,
         capacity: Resources::new(),
         allocatable: Resources::new(),
         last_pod_event: None,
@@ -207,6 +210,7 @@ pub(crate) fn node_claim(field: &Field<'_>) -> Decoded<NodeClaim> {
     if let Some(status) = field.get("status")? {
         claim.node = status.shared_at("nodeName")?;
         claim.provider_id = status.shared_at("providerID")?;
+        claim.image_id = status.shared_at("imageID")?;
         claim.capacity = status.read_or_default("capacity", |amounts| amounts.quantities())?;
         claim.allocatable = status.read_or_default("allocatable", |amounts| amounts.quantities())?;
         claim.last_pod_event = status.shared_at("lastPodEventTime")?;

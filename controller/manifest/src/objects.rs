@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::capacity::{CapacityBuffer, NodeClaim, NodeClass, NodeOverlay, NodePool};
 use super::cluster::{DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
 use super::meta::Meta;
+use super::observed::ObservedCloud;
 use super::pod::{Pod, PodTemplate};
 use super::volume::{Claim, CsiNode, PersistentVolume, StorageClass, VolumeAttachment};
 use super::workload::{DaemonSet, Workload};
@@ -59,6 +60,8 @@ pub struct Manifests {
     pub limit_ranges: Vec<LimitRange>,
     /// Services.
     pub services: Vec<Service>,
+    /// Observations of a running controller in its cloud; none for files.
+    pub observed: ObservedCloud,
 }
 
 impl Manifests {

@@ -184,6 +184,10 @@ impl Provider for Ec2 {
         types
     }
 
+    fn has_all_types(&self) -> bool {
+        self.cloud().inventory().is_described()
+    }
+
     fn learn_from(&self, grown: &Grown<'_>) {
         self.learn_figures(grown);
     }

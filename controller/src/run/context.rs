@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_cloud::{LaunchError, Launched, Refusals, after};
-use muster_manifest::Manifests;
+use muster_cloud::{Instance, LaunchError, Launched, Refusals, after};
 use muster_manifest::snapshot;
+use muster_manifest::{Manifests, ObservedInstance};
 use muster_scheduling::{disrupt, model};
-use muster_stages::disruption::{Rest, Timing};
+use muster_stages::disruption::{Rest, Timing, observed_instances};
 use muster_stages::lifecycle::{Listing, whole_seconds};
 use muster_stages::pools::Outcomes;
 use muster_stages::provision::{self, Plan};
@@ -59,6 +59,8 @@ pub(super) struct LeaderState {
     pub(super) refusals: Refusals,
     /// Result of the last listing of instances, by provider ID.
     pub(super) listings: BTreeMap<String, Listing>,
+    /// The instances of that listing and those that were launched since, by provider ID.
+    pub(super) instances: Arc<BTreeMap<Arc<str>, ObservedInstance>>,
     pub(super) plan: Plan,
     /// Outcomes of the last launches of each NodePool.
     pub(super) outcomes: BTreeMap<String, Outcomes>,
@@ -146,7 +148,11 @@ impl<P: Provider> LeaderContext<P> {
         for one in refused {
             self.metrics.refused(&one.offering.to_string(), &one.refusal.to_string());
         }
-        self.leader_state().refusals.heed(answer, now);
+        let mut leader_state = self.leader_state();
+        leader_state.refusals.heed(answer, now);
+        if let Ok(launched) = answer {
+            leader_state.observe(&launched.instance);
+        }
     }
 }
 
@@ -159,6 +165,11 @@ impl LeaderState {
             let Some(at) = self.moves.get(&*claim.meta.name) else { continue };
             claim.last_pod_event = Some(whole_seconds(*at).to_string().into());
         }
+    }
+
+    /// Records an instance that the cloud has described or launched since the last listing.
+    pub(super) fn observe(&mut self, instance: &Instance) {
+        Arc::make_mut(&mut self.instances).extend(observed_instances(std::slice::from_ref(instance)));
     }
 
     /// Records the versions that a reconciliation wrote, and the version that caused a conflict.

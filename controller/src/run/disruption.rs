@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, annotations, taints};
 use muster_cloud::after;
+use muster_manifest::ObservedCloud;
 use muster_manifest::snapshot::Snapshot;
 use muster_scheduling::disrupt::{Cause, Decision, DisruptionInput, Moments, RepairDue};
 use muster_stages::disruption::{
@@ -177,6 +178,8 @@ fn think<P: Provider>(
     let (left, unhealthy) = {
         let mut leader_state = context.leader_state();
         leader_state.tell_moves(&mut manifests);
+        let (instances, has_all_types) = (Arc::clone(&leader_state.instances), context.provider.has_all_types());
+        manifests.observed = ObservedCloud { at: Some(now), instances, has_all_types };
         (std::mem::take(&mut leader_state.left), leader_state.unhealthy.take())
     };
     unhealthy::tell(&mut manifests, unhealthy);

@@ -1,8 +1,10 @@
 //! Periodic garbage collection: lists the instances in the cloud and removes those without an owner.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use muster_stages::disruption::observed_instances;
 use muster_stages::lifecycle::garbage::{EVERY, GarbageInput, collect};
 use muster_stages::lifecycle::{Answers, Listing};
 use muster_stages::state::Kind;
@@ -17,24 +19,34 @@ use muster_cloud::{Instance, after};
 /// Delay after a failed listing.
 const RETRY: Duration = Duration::from_secs(20);
 
-/// Lists the instances, records for each claim whether its instance exists, and removes instances and Nodes without an
-/// owner. Returns the names of the claims whose instance is missing, and the time of the next listing.
-pub(super) async fn tidy<P: Provider>(context: &LeaderContext<P>) -> (Vec<String>, Timestamp) {
+/// Result of a listing.
+#[derive(Debug)]
+pub(super) struct Tidied {
+    /// Claims whose instance is missing.
+    pub(super) missing: Vec<String>,
+    /// True if an instance differs from the last listing.
+    pub(super) is_news: bool,
+    /// Time of the next listing.
+    pub(super) again: Timestamp,
+}
+
+/// Lists the instances, records them with the claims that have one, and removes instances and Nodes without an owner.
+pub(super) async fn tidy<P: Provider>(context: &LeaderContext<P>) -> Tidied {
     let listed_at = now();
     let instances = match context.provider.list().await {
         Ok(instances) => instances,
         Err(error) => {
             tracing::warn!(%error, "the instances cannot be listed");
-            return (Vec::new(), after(now(), RETRY));
+            return Tidied { missing: Vec::new(), is_news: false, again: after(now(), RETRY) };
         }
     };
-    let missing = note(context, &instances, listed_at);
+    let (missing, is_news) = note(context, &instances, listed_at);
     let (step, mut observed) = {
         let cluster = context.cluster_cache.read();
         // An unreadable claim may own any of the instances.
         if cluster.has_unreadable(Kind::NodeClaim) {
             tracing::warn!("instances are not collected: there is a NodeClaim that cannot be read");
-            return (missing, after(now(), EVERY));
+            return Tidied { missing, is_news, again: after(now(), EVERY) };
         }
         let nodes: Vec<_> = cluster
             .nodes()
@@ -55,12 +67,13 @@ pub(super) async fn tidy<P: Provider>(context: &LeaderContext<P>) -> (Vec<String
             tracing::warn!(why, "an object without an owner was not removed");
         }
     }
-    (missing, step.again.unwrap_or_else(|| after(now(), EVERY)))
+    Tidied { missing, is_news, again: step.again.unwrap_or_else(|| after(now(), EVERY)) }
 }
 
-/// Records for each claim whether its instance is in the list. Returns the names of the claims whose instance is
-/// missing.
-fn note<P: Provider>(context: &LeaderContext<P>, instances: &[Instance], listed_at: Timestamp) -> Vec<String> {
+/// Records the instances, and for each claim whether its own is in the list. Returns the names of the claims whose
+/// instance is missing, and true if an instance has changed.
+fn note<P: Provider>(context: &LeaderContext<P>, instances: &[Instance], listed_at: Timestamp) -> (Vec<String>, bool) {
+    let observed = observed_instances(instances);
     let known: std::collections::BTreeSet<&str> = instances.iter().map(|one| one.provider_id.as_str()).collect();
     let cluster = context.cluster_cache.read();
     let mut leader_state = context.leader_state();
@@ -75,5 +88,9 @@ fn note<P: Provider>(context: &LeaderContext<P>, instances: &[Instance], listed_
         }
         leader_state.listings.insert(id, Listing { at: listed_at, has_instance });
     }
-    missing
+    let is_news = *leader_state.instances != observed;
+    if is_news {
+        leader_state.instances = Arc::new(observed);
+    }
+    (missing, is_news)
 }

@@ -177,7 +177,11 @@ pub(super) async fn claim<P: Provider>(context: &LeaderContext<P>, name: &str) -
         context.remember_launch(answer, now());
     }
     if let (Some(id), Some(answer)) = (known.instance.take(), &result.answers.instance) {
-        context.leader_state().listings.insert(id, Listing::of(answer, now()));
+        let mut leader_state = context.leader_state();
+        leader_state.listings.insert(id, Listing::of(answer, now()));
+        if let Ok(instance) = answer {
+            leader_state.observe(instance);
+        }
     }
     match conclude(context, "NodeClaim", name, observed, &result) {
         Verdict::Rest(moment) => Verdict::Rest(sooner(moment, owed)),

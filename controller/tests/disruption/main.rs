@@ -48,6 +48,7 @@ scenarios! {
     drift
     drift_by_computed_hash
     drift_by_hash
+    drift_by_image
     drift_by_requirements
     drift_keeps_replicas_together
     drift_order

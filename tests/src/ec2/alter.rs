@@ -60,6 +60,17 @@ pub(super) fn success(shared: &Shared, request: &Request, answer: Answer, reques
                 xml::text(image, "imageId").is_none_or(|id| !state.releases.hides(&id))
             });
         },
+        // Most answers are megabytes in which nothing is changed.
+        "DescribeInstanceTypes" | "DescribeInstanceTypeOfferings" if !shared.state().withdrawn.is_empty() => {
+            |root, shared, _| {
+                let state = shared.state();
+                for list in ["instanceTypeSet", "instanceTypeOfferingSet"] {
+                    xml::retain(root, list, |item| {
+                        xml::text(item, "instanceType").is_none_or(|name| !state.withdrawn.contains(&name))
+                    });
+                }
+            }
+        }
         "DescribeSubnets" => |root, shared, _| {
             let state = shared.state();
             for subnet in xml::items_mut(root, "subnetSet") {
@@ -102,7 +113,7 @@ pub(super) fn change_instances(parent: &mut Element, state: &State, now: Timesta
     for item in xml::items_mut(parent, "instancesSet") {
         let kept = xml::text(item, "instanceId").and_then(|id| state.instances.get(&id));
         if let Some(Kept { instance, ended, .. }) = kept {
-            change_instance(item, instance);
+            change_instance(item, instance, state);
             if let Some((_, reason)) = ended.as_ref().filter(|(at, _)| *at <= now) {
                 let StateReason { code, message } = reason;
                 xml::put(item, xml::branch("stateReason", [xml::leaf("code", code), xml::leaf("message", message)]));
@@ -112,7 +123,7 @@ pub(super) fn change_instances(parent: &mut Element, state: &State, now: Timesta
     }
 }
 
-fn change_instance(item: &mut Element, instance: &Instance) {
+fn change_instance(item: &mut Element, instance: &Instance, state: &State) {
     if let Some(request) = &instance.spot_request {
         xml::set(item, "spotInstanceRequestId", request);
         xml::set(item, "instanceLifecycle", "spot");
@@ -133,6 +144,9 @@ fn change_instance(item: &mut Element, instance: &Instance) {
     }
     if let (Some(group), Some(placement)) = (&instance.placement_group, item.get_mut_child("placement")) {
         xml::set(placement, "groupName", group);
+        if let Some(group) = state.groups.get(&instance.region, group) {
+            xml::set(placement, "groupId", &group.id);
+        }
         if let Some(partition) = instance.partition {
             xml::set(placement, "partitionNumber", partition.to_string());
         }

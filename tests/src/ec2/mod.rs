@@ -167,6 +167,11 @@ impl Ec2 {
         self.shared.state().releases.publish(family);
     }
 
+    /// Has the region offer an instance type no longer, to any call that asks for types.
+    pub fn withdraw_type(&self, instance_type: &str) {
+        self.shared.state().withdrawn.insert(instance_type.to_owned());
+    }
+
     /// All calls so far. A call that is still at work has no status yet.
     pub fn calls(&self) -> Record {
         Record(self.shared.state().record.clone())

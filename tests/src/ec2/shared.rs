@@ -1,6 +1,6 @@
 //! What all parts of one proxy hold together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
@@ -48,6 +48,8 @@ pub(super) struct State {
     pub(super) reservations: Reservations,
     pub(super) groups: Groups,
     pub(super) releases: Releases,
+    /// Instance types that the region no longer offers.
+    pub(super) withdrawn: BTreeSet<String>,
     /// EventBridge has rules: state changes are worth an event.
     pub(super) has_event_rules: bool,
     /// Architectures of images by id: an image never changes.
@@ -72,6 +74,7 @@ impl Shared {
             reservations: Reservations::default(),
             groups: Groups::default(),
             releases: Releases::default(),
+            withdrawn: BTreeSet::new(),
             has_event_rules: false,
             architectures: BTreeMap::new(),
             next_id: 0,

@@ -14,12 +14,12 @@ use super::ground::{Ground, SOON};
 /// Two passes and the time in between, and then some.
 const TWO_PASSES: Duration = Duration::from_secs(35);
 
-fn is_leaving(node: &Node) -> bool {
+pub(crate) fn is_leaving(node: &Node) -> bool {
     let taints = node.spec.iter().flat_map(|spec| &spec.taints).flatten();
     node.metadata.deletion_timestamp.is_some() || taints.into_iter().any(|taint| taint.key == "karpenter.sh/disrupted")
 }
 
-fn is_up(node: &Node) -> bool {
+pub(crate) fn is_up(node: &Node) -> bool {
     node.labels().get("karpenter.sh/initialized").is_some_and(|value| value == "true") && !is_leaving(node)
 }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use muster_api::nodeclass::{Ami, Ec2NodeClass, Ec2NodeClassStatus, Subnet, Toggle};
-use muster_api::{Operator, labels, resources};
+use muster_api::{labels, resources};
 use muster_bootstrap::node_class::MergeFault;
 use muster_bootstrap::userdata::LARGEST_USER_DATA;
 use muster_cloud::{Alternative, CapacityType, CloudError, LaunchRequest, Offering, Refusal, Refused};
-use muster_scheduling::model::{self, InstanceType, Requirement, Resource};
+use muster_scheduling::model::{InstanceType, Resource};
 
 use super::agent::{AgentSettings, Controller};
 use super::choice::{self, Market};
@@ -18,6 +18,7 @@ use super::{devices, tags};
 use crate::capacity;
 use crate::class::ClassSettings;
 use crate::family::AmiFamily;
+use crate::images::suits;
 use crate::inventory::Inventory;
 use crate::resolve::Resolver;
 
@@ -231,27 +232,7 @@ fn variants(
 
 /// Returns the first image of the status, which lists the newest first, that is compatible with the type.
 pub(crate) fn image_for<'a>(instance_type: &InstanceType, amis: &'a [Ami]) -> Option<&'a Ami> {
-    amis.iter().find(|ami| {
-        ami.requirements.iter().all(|wanted| {
-            let requirement = Requirement::new(operator(wanted.operator), wanted.values.iter().map(String::as_str));
-            instance_type.requirements.get(&wanted.key).map_or(requirement.allows_absence(), |there| {
-                there.overlaps(&requirement) || there.allows_absence() && requirement.allows_absence()
-            })
-        })
-    })
-}
-
-fn operator(operator: Operator) -> model::Operator {
-    match operator {
-        Operator::In => model::Operator::In,
-        Operator::NotIn => model::Operator::NotIn,
-        Operator::Exists => model::Operator::Exists,
-        Operator::DoesNotExist => model::Operator::DoesNotExist,
-        Operator::Gt => model::Operator::Gt,
-        Operator::Lt => model::Operator::Lt,
-        Operator::Gte => model::Operator::Gte,
-        Operator::Lte => model::Operator::Lte,
-    }
+    amis.iter().find(|ami| suits(ami, &instance_type.requirements))
 }
 
 /// Common inputs of the templates of one launch.

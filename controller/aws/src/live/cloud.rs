@@ -368,6 +368,12 @@ impl Inner {
             launched_at: now,
             token: Some(request.token.clone()),
             image_id: planned.map(|planned| planned.template.image_id.clone()),
+            subnet: answer.subnet(plan).map(str::to_owned),
+            security_groups: planned
+                .and_then(|planned| planned.template.interfaces.first())
+                .map(|interface| interface.groups.clone())
+                .unwrap_or_default(),
+            placement_group: planned.and_then(|planned| planned.template.placement.group_id.clone()),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             capacity: BTreeMap::new(),

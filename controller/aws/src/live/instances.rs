@@ -1,6 +1,6 @@
 //! EC2 instances: describe, terminate, tag.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aws_sdk_ec2::types::{
@@ -169,6 +169,7 @@ pub(super) async fn tag(
 pub(super) fn instance(described: &Described) -> Instance {
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
     let zone = text(described.placement().and_then(|placement| placement.availability_zone()));
+    let group = described.placement().and_then(|placement| placement.group_id());
     let tags: BTreeMap<String, String> = described
         .tags()
         .iter()
@@ -189,6 +190,9 @@ pub(super) fn instance(described: &Described) -> Instance {
         launched_at: described.launch_time().map(moment).unwrap_or_default(),
         token: tags.get(LAUNCH_TOKEN).and_then(|token| LaunchToken::parse(token)),
         image_id: described.image_id().map(str::to_owned),
+        subnet: described.subnet_id().filter(|id| !id.is_empty()).map(str::to_owned),
+        security_groups: security_groups(described),
+        placement_group: group.filter(|id| !id.is_empty()).map(str::to_owned),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         capacity: BTreeMap::new(),
@@ -196,6 +200,13 @@ pub(super) fn instance(described: &Described) -> Instance {
         tags,
         host_name: described.private_dns_name().filter(|name| !name.is_empty()).map(str::to_owned),
     }
+}
+
+/// Returns the security groups of the instance, sorted.
+fn security_groups(described: &Described) -> Vec<String> {
+    let groups = described.security_groups().iter().filter_map(|group| group.group_id());
+    let groups: BTreeSet<&str> = groups.collect();
+    groups.into_iter().map(str::to_owned).collect()
 }
 
 fn bought(described: &Described) -> (CapacityType, Option<String>) {

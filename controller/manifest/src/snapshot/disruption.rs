@@ -4,32 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use muster_api::annotations::{
-    DISRUPTION_COST, DO_NOT_DISRUPT, DO_NOT_REPAIR, EC2NODECLASS_HASH, EC2NODECLASS_HASH_VERSION, NODEPOOL_HASH,
-    NODEPOOL_HASH_VERSION, REPLACES,
-};
+use muster_api::annotations::{DISRUPTION_COST, DO_NOT_DISRUPT, DO_NOT_REPAIR, REPLACES};
 use muster_api::nodepool::{self, BudgetNodes, ConsolidationPolicy, DisruptionReason};
-use muster_api::{Lifetime, Span, hash};
+use muster_api::{Lifetime, Span};
 use muster_scheduling::disrupt::{
-    BudgetLimit, Cause, Consolidation, DisruptionBlocker, DisruptionInput, Drift, Interruption, ManagedNode,
-    NodeBudget, NodePod, PodBudget, Policy, Schedule, Window,
+    BudgetLimit, Cause, Consolidation, DisruptionBlocker, DisruptionInput, Interruption, ManagedNode, NodeBudget,
+    NodePod, PodBudget, Policy, Schedule, Window,
 };
-use muster_scheduling::labels::{INSTANCE_TYPE, NODE_POOL};
-use muster_scheduling::model::{Labels, Problem, Requirements, Resource};
+use muster_scheduling::labels::NODE_POOL;
+use muster_scheduling::model::{Problem, Resource};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use super::Settings;
+use super::drift::Drifts;
 use super::eviction_cost::eviction_cost;
 use super::nodes::{Pairs, has_condition};
 use super::repair;
 use super::sort::{Bound, belongs_to_node, is_reschedulable};
 use crate::{Condition, DisruptionBudget, Manifests, Node, NodeClaim, NodePool, Pod};
 
-/// Reasons of the condition Drifted that are determined here, with Karpenter's names.
-const NODE_POOL_DRIFTED: &str = "NodePoolDrifted";
-const NODE_CLASS_DRIFT: &str = "NodeClassDrift";
-const REQUIREMENTS_DRIFTED: &str = "RequirementsDrifted";
 
 /// Default maximum age of a node, as in the CRD.
 const DEFAULT_EXPIRY: SignedDuration = SignedDuration::from_hours(720);
@@ -154,11 +148,10 @@ pub(super) fn managed_nodes(
         problem.pools.iter().enumerate().map(|(number, pool)| (&*pool.name, number)).collect();
     let manifest_of: FxHashMap<&str, &NodePool> =
         manifests.node_pools.iter().map(|pool| (&*pool.meta.name, pool)).collect();
-    let hashes: FxHashMap<&str, PoolHash> =
-        manifests.node_pools.iter().filter_map(|pool| Some((&*pool.meta.name, PoolHash::of(pool)?))).collect();
+    let drifts = Drifts::new(manifests, problem);
     let pairs = Pairs::new(manifests);
     let mut managed_nodes: Vec<Option<ManagedNode>> = Vec::with_capacity(problem.nodes.len());
-    for (number, (node, claim)) in manifests.nodes.iter().zip(&pairs.claim_of_node).enumerate() {
+    for (node, claim) in manifests.nodes.iter().zip(&pairs.claim_of_node) {
         let pods = bound.remove(&node.meta.name).unwrap_or_default();
         let Some(claim) = claim else {
             managed_nodes.push(None);
@@ -168,13 +161,6 @@ pub(super) fn managed_nodes(
         let pool_name = name.cloned().unwrap_or_default();
         let pool = pools.get(&*pool_name).copied();
         let about = pool.and_then(|pool| Some((pool, *manifest_of.get(&*problem.pools[pool].name)?)));
-        let found = about.and_then(|(pool, manifest)| {
-            hash_drift(manifests, claim, manifest, hashes.get(&*manifest.meta.name))
-                .or_else(|| requirement_drift(problem, number, pool, node, claim, manifest))
-        });
-        let hash = about.and_then(|(_, manifest)| hashes.get(&*manifest.meta.name));
-        let said = drift(claim).filter(|said| about.is_none() || !can_be_told(manifests, claim, hash, said));
-        let drifted = found.map(|found| Drift { since: since_said(claim, &found), ..found }).or(said);
         let says = |key: &str| {
             let mut all = [&node.meta, &claim.meta].into_iter();
             all.any(|meta| meta.annotations.get(key).is_some_and(|value| &**value == "true"))
@@ -187,7 +173,7 @@ pub(super) fn managed_nodes(
             initialized: true_since(&claim.conditions, "Initialized"),
             consolidatable: is_consolidatable(claim),
             last_pod_event: moment(claim.last_pod_event.as_deref()),
-            drifted,
+            drifted: drifts.of(node, claim, about),
             expire_after: expiry(claim),
             drain_is_bounded: claim.termination_grace_period.is_some(),
             interrupted: interruption(node, claim),
@@ -222,11 +208,11 @@ fn is_consolidatable(claim: &NodeClaim) -> bool {
     has_condition(&claim.conditions, "Consolidatable") && !is_stale
 }
 
-fn condition<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
+pub(super) fn condition<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
     conditions.iter().find(|condition| &*condition.kind == kind)
 }
 
-fn true_since(conditions: &[Condition], kind: &str) -> Option<Timestamp> {
+pub(super) fn true_since(conditions: &[Condition], kind: &str) -> Option<Timestamp> {
     let condition = condition(conditions, kind).filter(|condition| &*condition.status == "True")?;
     moment(condition.since.as_deref())
 }
@@ -248,124 +234,6 @@ fn interruption(node: &Node, claim: &NodeClaim) -> Option<Interruption> {
     }
     let taint = node.taints.iter().find(|taint| NOTICES.contains(&&*taint.key))?;
     Some(Interruption { since: None, notice: Arc::clone(&taint.key) })
-}
-
-// === drift ===
-
-/// Returns the drift in the claim's own condition.
-fn drift(claim: &NodeClaim) -> Option<Drift> {
-    let drifted = condition(&claim.conditions, "Drifted").filter(|drifted| &*drifted.status == "True")?;
-    Some(Drift {
-        since: moment(drifted.since.as_deref()),
-        reason: if drifted.reason.is_empty() { "Drifted".into() } else { Arc::clone(&drifted.reason) },
-        detail: Arc::clone(&drifted.message),
-    })
-}
-
-/// Returns the time since which the claim's condition reports the same reason.
-fn since_said(claim: &NodeClaim, found: &Drift) -> Option<Timestamp> {
-    drift(claim).filter(|said| said.reason == found.reason)?.since
-}
-
-/// Returns true if the reason in the condition is determined here, so that it is obsolete if it was not found. Hashes
-/// of another version are not compared: a claim that drifted before the version changed stays drifted.
-fn can_be_told(manifests: &Manifests, claim: &NodeClaim, hash: Option<&PoolHash>, said: &Drift) -> bool {
-    let claimed = |key: &str| claim.meta.annotations.get(key).map(|value| &**value);
-    match &*said.reason {
-        NODE_POOL_DRIFTED => hash.is_some_and(|hash| claimed(NODEPOOL_HASH_VERSION) == Some(&hash.version)),
-        NODE_CLASS_DRIFT => {
-            let version = class_annotation(manifests, claim, EC2NODECLASS_HASH_VERSION);
-            version.is_some() && version.as_deref() == claimed(EC2NODECLASS_HASH_VERSION)
-        }
-        REQUIREMENTS_DRIFTED => true,
-        _ => false,
-    }
-}
-
-/// Returns an annotation of the claim's class.
-fn class_annotation(manifests: &Manifests, claim: &NodeClaim, key: &str) -> Option<String> {
-    let is_its = |it: &&crate::NodeClass| *it.kind == *claim.class.kind && it.name == claim.class.name;
-    let class = manifests.node_classes.iter().find(is_its)?;
-    Some(class.object.pointer("/metadata/annotations")?.get(key)?.as_str()?.to_owned())
-}
-
-/// Hash of a pool's template, and the version of the hash.
-struct PoolHash {
-    hash: String,
-    version: String,
-}
-
-impl PoolHash {
-    /// Reads the pool's annotations; without them, as in a manifest that was never applied, computes the hash.
-    fn of(pool: &NodePool) -> Option<Self> {
-        let said = |key: &str| pool.meta.annotations.get(key).map(ToString::to_string);
-        if let (Some(hash), Some(version)) = (said(NODEPOOL_HASH), said(NODEPOOL_HASH_VERSION)) {
-            return Some(Self { hash, version });
-        }
-        let typed = nodepool::NodePool::deserialize(&pool.object).ok()?;
-        Some(Self { hash: hash::node_pool(&typed), version: hash::NODEPOOL_HASH_VERSION.to_owned() })
-    }
-}
-
-/// Returns the drift if the pool's template or the class has another hash than when the claim was created. Hashes of
-/// different versions are not compared.
-fn hash_drift(manifests: &Manifests, claim: &NodeClaim, pool: &NodePool, hash: Option<&PoolHash>) -> Option<Drift> {
-    let claimed = |key: &str| claim.meta.annotations.get(key).map(|value| &**value);
-    let drifted = |reason: &str, detail: String| Drift { since: None, reason: reason.into(), detail: detail.into() };
-    let is_other = |hash: &PoolHash| {
-        claimed(NODEPOOL_HASH_VERSION) == Some(&hash.version)
-            && claimed(NODEPOOL_HASH).is_some_and(|then| then != hash.hash)
-    };
-    if hash.is_some_and(is_other) {
-        return Some(drifted(NODE_POOL_DRIFTED, format!("the template of NodePool `{}` has changed", pool.meta.name)));
-    }
-    let of_class = |key: &str| class_annotation(manifests, claim, key);
-    let (now, then) = (of_class(EC2NODECLASS_HASH)?, claimed(EC2NODECLASS_HASH)?);
-    let is_comparable = of_class(EC2NODECLASS_HASH_VERSION).as_deref() == claimed(EC2NODECLASS_HASH_VERSION);
-    let class = &claim.class;
-    (is_comparable && now != then)
-        .then(|| drifted(NODE_CLASS_DRIFT, format!("{} `{}` has changed", class.kind, class.name)))
-}
-
-/// Returns the drift if the labels of a node no longer meet its pool's requirements.
-fn requirement_drift(
-    problem: &Problem,
-    number: usize,
-    pool: usize,
-    node: &Node,
-    claim: &NodeClaim,
-    manifest: &NodePool,
-) -> Option<Drift> {
-    let mut labels: Labels = node.meta.labels.clone();
-    for (key, value) in claim.meta.labels.iter() {
-        labels.set(Arc::clone(key), Arc::clone(value));
-    }
-    let mut have = Requirements::from_labels(&labels);
-    // Hand-written manifests lack labels that follow from the instance type.
-    let missing = |have: &Requirements| manifest.requirements.iter().any(|(key, _)| have.get(key).is_none());
-    if missing(&have) {
-        let types = &problem.catalogues[problem.pools[pool].catalogue];
-        let name = problem.nodes[number].labels.get(INSTANCE_TYPE);
-        if let Some(one) = types.iter().find(|one| name.is_some_and(|name| *name == one.name)) {
-            for (key, requirement) in one.requirements.iter().filter(|(key, _)| labels.get(key).is_none()) {
-                have.add(Arc::clone(key), requirement.clone());
-            }
-        }
-    }
-    let wanted: Requirements = manifest.requirements.iter().cloned().collect();
-    have.first_conflict(&wanted, |_| false)?;
-    let at_fault = manifest.requirements.iter().find(|(key, requirement)| {
-        let alone: Requirements = [(Arc::clone(key), requirement.clone())].into_iter().collect();
-        have.first_conflict(&alone, |_| false).is_some()
-    });
-    let detail = at_fault.map_or_else(String::new, |(key, _)| {
-        let name = &manifest.meta.name;
-        match labels.get(key) {
-            Some(value) => format!("label `{key}` is `{value}`, which NodePool `{name}` no longer admits"),
-            None => format!("label `{key}` is missing, which NodePool `{name}` requires"),
-        }
-    });
-    Some(Drift { since: None, reason: REQUIREMENTS_DRIFTED.into(), detail: detail.into() })
 }
 
 // === policies ===

@@ -17,6 +17,7 @@ use crate::{DefaultSpread, InputError, Manifests, NodeClass};
 mod buffers;
 mod default_spread;
 mod disruption;
+mod drift;
 mod eviction_cost;
 mod expand;
 mod gates;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use muster_api::NodeClaim;
+use muster_api::conditions::READY;
 use muster_cloud::after;
 use muster_scheduling::disrupt::Moments;
 use muster_stages::disruption::{
@@ -28,7 +29,13 @@ impl Controller {
             self.pass_schedule.answer(after(now, Timing::default().every), false, Moments::default(), now);
             return Ok(());
         }
-        let snapshot = self.snapshot(&self.cluster.manifests(), world).map_err(Stop::Failed)?;
+        let mut manifests = self.cluster.manifests();
+        // Simulated machines have no image, network or placement group of their own that a class could have ceased to
+        // select: what the status of a real class selects says nothing of them.
+        for class in &mut manifests.node_classes {
+            class.conditions.retain(|one| &*one.kind != READY || &*one.status != "True");
+        }
+        let snapshot = self.snapshot(&manifests, world).map_err(Stop::Failed)?;
         let mut input = snapshot.managed_nodes.disruption_input(&snapshot.problem);
         let settings = self.choices.policy.disruption(&self.choices.disruption);
         self.planner.note_left(&std::mem::take(&mut self.left));

@@ -71,7 +71,7 @@ enum Done {
     Nominated(Step),
     /// Events or nominations have been written.
     EventsWritten(Audience),
-    Tidied(Vec<String>, Timestamp),
+    Tidied(garbage::Tidied),
 }
 
 /// Kind of writes: events for people, or nominations of pods.
@@ -91,6 +91,8 @@ struct Leader<P> {
     commands: WorkQueue<disruption::Item>,
     pass_schedule: PassSchedule,
     planner: DisruptionPlanner,
+    /// True once the cloud has listed its instance types: only then is it known which are gone.
+    has_all_types: bool,
     /// NodePools whose launches were held after the last round.
     holds: BTreeMap<String, LaunchHold>,
     is_planning_disruption: bool,
@@ -134,6 +136,7 @@ pub(super) async fn lead<P: Provider>(
         // A new leader has not computed nominations yet: a node that waits for its pods would seem empty.
         pass_schedule: PassSchedule::from(after(begun, timing.every)),
         planner: DisruptionPlanner::at(timing),
+        has_all_types: false,
         holds: BTreeMap::new(),
         is_planning_disruption: false,
         is_opening: false,
@@ -230,9 +233,13 @@ impl<P: Provider> Leader<P> {
                 self.is_telling = false;
                 self.nominate_at = Some(now);
             }
-            Done::Tidied(missing, again) => {
-                self.tidy_at = Some(again);
-                for claim in missing {
+            Done::Tidied(tidied) => {
+                self.tidy_at = Some(tidied.again);
+                // Nothing in the cluster says that an instance has changed.
+                if tidied.is_news {
+                    self.pass_schedule.stir();
+                }
+                for claim in tidied.missing {
                     self.work_queue.want(Item::Claim(claim), now);
                 }
             }
@@ -320,6 +327,10 @@ impl<P: Provider> Leader<P> {
     /// Starts all tasks that are due.
     fn hand_out(&mut self) {
         let now = now();
+        if !self.has_all_types && self.context.provider.has_all_types() {
+            self.has_all_types = true;
+            self.pass_schedule.stir();
+        }
         while self.open < AT_ONCE {
             let Some(item) = self.work_queue.take(now) else { break };
             self.open += 1;
@@ -356,10 +367,7 @@ impl<P: Provider> Leader<P> {
         if self.tidy_at.is_some_and(|moment| moment <= now) {
             self.tidy_at = None;
             let context = Arc::clone(&self.context);
-            self.tasks.spawn(async move {
-                let (missing, again) = garbage::tidy(&context).await;
-                Done::Tidied(missing, again)
-            });
+            self.tasks.spawn(async move { Done::Tidied(garbage::tidy(&context).await) });
         }
     }
 

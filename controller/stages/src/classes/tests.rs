@@ -89,14 +89,20 @@ fn a_new_class_gets_its_finalizer_and_hash() {
 
 #[test]
 fn taking_over_drifts_nothing() {
+    for version in ["v5", "v6"] {
+        taken_over_from(version);
+    }
+}
+
+fn taken_over_from(version: &str) {
     let mut claims = [
-        claim("old", &[(HASH, "1"), (VERSION, "v5")]),
-        drifted(claim("drifted", &[(HASH, "2"), (VERSION, "v5")])),
+        claim("old", &[(HASH, "1"), (VERSION, version)]),
+        drifted(claim("drifted", &[(HASH, "2"), (VERSION, version)])),
         claim("ours", &[(HASH, "3"), (VERSION, "muster-v1")]),
         claim("bare", &[]),
     ];
     let mut class = class();
-    class.meta.annotations = Some([(HASH.to_owned(), "1".to_owned()), (VERSION.to_owned(), "v5".to_owned())].into());
+    class.meta.annotations = Some([(HASH.to_owned(), "1".to_owned()), (VERSION.to_owned(), version.to_owned())].into());
     class.meta.finalizers = Some(vec!["karpenter.k8s.aws/termination".to_owned()]);
     assert_eq!(
         settle(&mut class, Kind::ec2("muster-v1"), &mut claims),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use muster_aws::live::{CallObserver, Connection};
 use muster_controller::ec2::{self, Ec2 as Provider};
 use muster_controller::run::{CloudOptions, Options, run_in};
+use muster_stages::disruption::Timing;
 use muster_stages::provision::Lengths;
 use muster_tests::replica::Replica;
 use muster_tests::wait;
@@ -41,11 +42,23 @@ impl Ground {
         self.controller_with(ec2::Options::of(CLUSTER), Some(LEASE)).await
     }
 
+    /// The same, which looks classes up every second, and decides on nodes as often.
+    pub(crate) async fn quick_controller(&self) -> Controller {
+        let second = Duration::from_secs(1);
+        let provider = ec2::Options { look_up_every: second, ..ec2::Options::of(CLUSTER) };
+        let timing = Timing { every: second, validation: second * 2, ..Timing::default() };
+        self.controller_as(provider, |options| Options { timing, ..options }).await
+    }
+
     pub(crate) async fn controller_with(&self, options: ec2::Options, lease: Option<&str>) -> Controller {
-        let provider = self.provider(options, None).await;
+        self.controller_as(options, |options| Options { lease: lease.map(str::to_owned), ..options }).await
+    }
+
+    async fn controller_as(&self, provider: ec2::Options, with: impl FnOnce(Options) -> Options) -> Controller {
+        let provider = self.provider(provider, None).await;
         // Free a moment ago: nobody else of this process asks for one that the kernel does not choose.
         let metrics = TcpListener::bind(("::", 0)).unwrap().local_addr().unwrap().port();
-        let options = Options { lease: lease.map(str::to_owned), ..run_options(metrics) };
+        let options = with(run_options(metrics));
         let mut task = JoinSet::new();
         let client = self.kube();
         task.spawn(async move {

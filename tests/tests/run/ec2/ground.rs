@@ -192,9 +192,9 @@ impl Ground {
         text(condition(found.iter().find(|one| is(one)).unwrap(), kind).unwrap(), "message")
     }
 
-    /// Has every claim launched a quarter of an hour ago, as its status says.
-    pub(crate) async fn launched_long_ago(&self) {
-        let ago = Timestamp::now() - SignedDuration::from_mins(16);
+    /// Has every claim launched so many minutes ago, as its status says.
+    pub(crate) async fn launched_ago(&self, minutes: i64) {
+        let ago = Timestamp::now() - SignedDuration::from_mins(minutes);
         for claim in self.claims().list(&ListParams::default()).await.unwrap().items {
             let mut status = claim.data["status"].clone();
             for one in status["conditions"].as_array_mut().unwrap() {

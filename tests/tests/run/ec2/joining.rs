@@ -124,7 +124,7 @@ async fn an_instance_that_never_becomes_a_node_is_told_of_with_what_was_seen_of_
     let instance = ground.ec2.running()[0].id.clone();
     let console = format!("nodeadm[1502]: cluster `shpo`\ntoken=abc\n{UNKNOWN_THERE}\n");
     ground.ec2.write_console(&instance, &console).unwrap();
-    ground.launched_long_ago().await;
+    ground.launched_ago(16).await;
     let message = ground.event("NodeClaim", "RegistrationTimeout", &instance).await;
     assert!(message.contains("is running") && message.contains(UNKNOWN_THERE), "{message}");
     assert!(message.contains("cluster `shpo`") && !message.contains("abc"), "{message}");

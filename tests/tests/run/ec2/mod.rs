@@ -8,6 +8,7 @@ mod away;
 mod classes;
 mod controller;
 mod crashes;
+mod drift;
 mod dry_run;
 mod figures;
 mod ground;
