@@ -6,7 +6,7 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
-use muster_controller::watch::{ClusterCache, connect_to_follow, follow};
+use muster_controller::watch::{ClusterCache, Extras, connect_to_follow, follow};
 use muster_stages::state::Cluster;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -17,7 +17,7 @@ fn main() -> Result<()> {
 }
 
 async fn watch(count: usize) -> Result<()> {
-    let (cluster_cache, _following) = follow(&connect_to_follow(None).await?, false);
+    let (cluster_cache, _following) = follow(&connect_to_follow(None).await?, Extras::default());
     cluster_cache.synced().await;
     report("synced", &cluster_cache);
     wait(&cluster_cache, |cluster| cluster.pods().len() >= count).await;

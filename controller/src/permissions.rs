@@ -13,7 +13,7 @@ use muster_gateway::Rule;
 use muster_stages::archive::{SLOTS, slot};
 use muster_stages::step::Write;
 
-use crate::watch::kinds::{RESOURCE_SLICES, RESOURCES, SERVICES};
+use crate::watch::kinds::{RESOURCE_SLICES, RESOURCES, SERVICES, TEMPLATES};
 
 /// Name of the Secret with the keys of the server for agents.
 pub(crate) const AGENTS_SECRET: &str = "muster-agents";
@@ -46,6 +46,10 @@ pub enum For {
     DeletionCosts,
     /// Following kube-scheduler's configured default topology spread.
     DefaultSpread,
+    /// Evaluating NodeOverlays (gate `NodeOverlay`).
+    Overlays,
+    /// Keeping the room of CapacityBuffers (gate `CapacityBuffer`).
+    Buffers,
 }
 
 /// Configuration of a controller that decides which permissions it needs.
@@ -63,6 +67,10 @@ pub struct Uses {
     pub writes_deletion_costs: bool,
     /// True if Services are read for the default topology spread.
     pub reads_services: bool,
+    /// True if NodeOverlays have an effect.
+    pub overlays: bool,
+    /// True if CapacityBuffers have an effect.
+    pub buffers: bool,
 }
 
 /// Objects that a permission covers, by name.
@@ -107,6 +115,7 @@ pub struct Permission {
 const KARPENTER: &str = "karpenter.sh";
 const AWS: &str = "karpenter.k8s.aws";
 const KWOK: &str = "karpenter.kwok.sh";
+const AUTOSCALING: &str = "autoscaling.x-k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
 
 /// Lease for Karpenter's leader election. Sharing it ensures that Karpenter and Muster never act at the same time.
@@ -211,6 +220,8 @@ fn needed(write: &Kind) -> &'static [Permission] {
         }
         Kind::PoolMeta => const { &[of(KARPENTER, "nodepools", "patch")] },
         Kind::PoolStatus => const { &[of(KARPENTER, "nodepools/status", "patch")] },
+        Kind::OverlayStatus => const { &[of(KARPENTER, "nodeoverlays/status", "patch").on(For::Overlays)] },
+        Kind::BufferStatus => const { &[of(AUTOSCALING, "capacitybuffers/status", "patch").on(For::Buffers)] },
         Kind::Nominate => const { &[of("", "pods/status", "patch").on(For::Nominations)] },
         Kind::PodDeletionCost => const { &[of("", "pods", "patch").on(For::DeletionCosts)] },
         Kind::Evict => const { &[of("", "pods/eviction", "create")] },
@@ -234,6 +245,8 @@ enum Kind {
     ClassStatus,
     PoolMeta,
     PoolStatus,
+    OverlayStatus,
+    BufferStatus,
     Nominate,
     PodDeletionCost,
     Evict,
@@ -243,7 +256,7 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 19] = [
         Self::CreateClaim,
         Self::ClaimMeta,
         Self::ClaimStatus,
@@ -255,6 +268,8 @@ impl Kind {
         Self::ClassStatus,
         Self::PoolMeta,
         Self::PoolStatus,
+        Self::OverlayStatus,
+        Self::BufferStatus,
         Self::Nominate,
         Self::PodDeletionCost,
         Self::Evict,
@@ -276,6 +291,8 @@ impl Kind {
             Write::ClassStatus(_) => Self::ClassStatus,
             Write::PoolMeta { .. } => Self::PoolMeta,
             Write::PoolStatus { .. } => Self::PoolStatus,
+            Write::OverlayStatus { .. } => Self::OverlayStatus,
+            Write::BufferStatus { .. } => Self::BufferStatus,
             Write::Nominate { .. } => Self::Nominate,
             Write::PodDeletionCost { .. } => Self::PodDeletionCost,
             Write::Evict(_) => Self::Evict,
@@ -296,7 +313,7 @@ pub fn of_write(write: &Write) -> &'static [Permission] {
 #[must_use]
 pub fn all() -> Vec<Permission> {
     let read = RESOURCES.iter().chain([&RESOURCE_SLICES]).map(|one| (one, For::Any));
-    let read = read.chain([(&SERVICES, For::DefaultSpread)]);
+    let read = read.chain([(&SERVICES, For::DefaultSpread)]).chain(TEMPLATES.iter().map(|one| (one, For::Buffers)));
     let read = read.flat_map(|(one, by)| ["list", "watch"].map(|verb| of(one.group().0, one.plural, verb).on(by)));
     let written = Kind::ALL.iter().flat_map(needed).copied();
     // A Node, claim or class is read again before it is written to, or to check that it exists.
@@ -314,6 +331,8 @@ pub fn needed_by(uses: Uses) -> Vec<Permission> {
         (For::Nominations, _) => uses.nominates,
         (For::DeletionCosts, _) => uses.writes_deletion_costs,
         (For::DefaultSpread, _) => uses.reads_services,
+        (For::Overlays, _) => uses.overlays,
+        (For::Buffers, _) => uses.buffers,
         (_, Place::LeaseNamespace) => uses.elects,
         // Only kubelets need the address of the DNS service, and KWOK nodes have none.
         (_, Place::KubeSystem) => uses.cloud == For::Aws,

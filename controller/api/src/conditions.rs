@@ -223,6 +223,8 @@ pub mod reason {
     pub const FITS_EXISTING_CAPACITY: &str = "FitsExistingCapacity";
     /// CapacityBuffer: the capacity is being launched.
     pub const REQUIRES_NEW_CAPACITY: &str = "RequiresNewCapacity";
+    /// CapacityBuffer: no node of any NodePool can have room for its pods.
+    pub const INFEASIBLE: &str = "Infeasible";
     /// CapacityBuffer: the pod template is unknown.
     pub const NOT_READY_FOR_PROVISIONING: &str = "NotReadyForProvisioning";
     /// CapacityBuffer: no chunks are requested.

@@ -10,7 +10,7 @@ use muster_aws::launch::{
     Addresses, Cluster, Controller, FleetAnswer, FleetError, Grounds, Had, Plan, PlanError, outcome, plan,
 };
 use muster_aws::{ClassSettings, Inventory};
-use muster_cloud::{Alternative, CapacityType, CloudError, LaunchRequest, LaunchToken, Offering, Refusal};
+use muster_cloud::{Alternative, CapacityType, CloudError, LaunchRequest, LaunchToken, Offering, Overlaid, Refusal};
 use muster_link::LaunchKey;
 use serde_json::{Value, json};
 
@@ -94,6 +94,7 @@ fn request(pools: &[&str]) -> LaunchRequest {
         }],
         requests: BTreeMap::new(),
         tags: BTreeMap::from([("karpenter.sh/nodeclaim".to_owned(), "default-abc".to_owned())]),
+        overlaid: Overlaid::default(),
     }
 }
 

@@ -41,6 +41,18 @@ pub struct LaunchRequest {
     pub requests: BTreeMap<String, String>,
     /// Tags of the instance, in addition to those of the NodeClass.
     pub tags: BTreeMap<String, String>,
+    /// Changes of NodeOverlays to the alternatives.
+    pub overlaid: Overlaid,
+}
+
+/// Changes of NodeOverlays to the offerings that a NodeClaim may be launched as.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Overlaid {
+    /// True if an alternative has another price than the cloud's, so that the order of the alternatives decides, and
+    /// not the prices that the cloud knows.
+    pub has_prices: bool,
+    /// Resources that the nodes have besides those that the cloud knows, by instance type.
+    pub capacity: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// Reason why an offering was not available.

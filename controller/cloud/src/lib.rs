@@ -30,7 +30,7 @@ use std::future::Future;
 pub use self::alternatives::{MOST_TYPES, alternatives, first_choice};
 pub use self::error::{CloudError, LaunchError, Reaction};
 pub use self::instance::{CapacityType, Instance, InstanceState, Offering, UnknownCapacityType};
-pub use self::launch::{Alternative, LaunchRequest, Launched, Refusal, Refused};
+pub use self::launch::{Alternative, LaunchRequest, Launched, Overlaid, Refusal, Refused};
 pub use self::memory::Memory;
 pub use self::moment::after;
 pub use self::refusals::Refusals;

@@ -131,8 +131,15 @@ pub struct NodeOverlay {
 pub enum BufferSource {
     /// PodTemplate in its namespace.
     Template(Arc<str>),
-    /// Workload in its namespace, by kind and name.
-    Workload(Arc<str>, Arc<str>),
+    /// Workload in its namespace.
+    Workload {
+        /// API group; none is `apps`.
+        group: Option<Arc<str>>,
+        /// Kind.
+        kind: Arc<str>,
+        /// Name.
+        name: Arc<str>,
+    },
 }
 
 /// A CapacityBuffer.
@@ -140,6 +147,8 @@ pub enum BufferSource {
 pub struct CapacityBuffer {
     /// Metadata.
     pub meta: Meta,
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
     /// Source of its pods; `None` if it is not given.
     pub source: Option<BufferSource>,
     /// `spec.replicas`.
@@ -265,10 +274,13 @@ pub(crate) fn capacity_buffer(field: &Field<'_>) -> Decoded<CapacityBuffer> {
     let spec = field.require("spec")?;
     let template = spec.read("podTemplateRef", |reference| reference.require("name")?.shared())?;
     let workload = spec.read("scalableRef", |reference| {
-        Ok(BufferSource::Workload(reference.require("kind")?.shared()?, reference.require("name")?.shared()?))
+        let (kind, name) = (reference.require("kind")?.shared()?, reference.require("name")?.shared()?);
+        Ok(BufferSource::Workload { group: reference.shared_at("apiGroup")?, kind, name })
     })?;
+    let generation = field.require("metadata")?.read("generation", |count| count.integer(0, i64::MAX))?;
     Ok(CapacityBuffer {
         meta,
+        generation,
         source: template.map(BufferSource::Template).or(workload),
         replicas: spec.read("replicas", |count| count.count())?,
         percentage: spec.read("percentage", |count| count.count())?,

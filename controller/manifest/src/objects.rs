@@ -22,6 +22,9 @@ pub struct Manifests {
     pub pods: Vec<Pod>,
     /// Workloads.
     pub workloads: Vec<Workload>,
+    /// Workloads of a live cluster, whose pods are among `pods`: CapacityBuffers refer to them, and they are not
+    /// expanded to pods.
+    pub scaled: Vec<Workload>,
     /// DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
     /// PodTemplates, by `namespace/name`.

@@ -47,14 +47,23 @@ pub(crate) fn read(
     }
     progress.stage("reading manifests");
     intake.files(files, &mut stdin().lock())?;
-    let manifests = intake.finish();
+    let mut manifests = intake.finish();
+    if let Some(source) = cluster.as_ref().filter(|_| gates.capacity_buffer && !manifests.capacity_buffers.is_empty()) {
+        let templates = read_some(Some(source), Scope::Templates, &[], progress)?;
+        // The pods of these workloads have been read.
+        manifests.scaled = templates.workloads;
+        for (path, template) in templates.pod_templates {
+            manifests.pod_templates.entry(path).or_insert(template);
+        }
+    }
     let default_spread = match scheduler_config {
         Some(file) => manifest::read_scheduler_config(file)?,
         None => DefaultSpread::default(),
     };
     progress.stage("assembling the snapshot");
-    let settings = Settings { gates: *gates, default_spread, legacy_node_repair: false };
-    let Snapshot { problem, managed_nodes, remarks, mut warnings } =
+    let gates = if cluster.is_none() { gates.of_files() } else { *gates };
+    let settings = Settings { gates, default_spread, legacy_node_repair: false };
+    let Snapshot { problem, managed_nodes, remarks, buffers: _, mut warnings } =
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
     warnings.append(&mut input_warnings::warnings(&manifests, &problem, &catalogue));
     progress.clear();

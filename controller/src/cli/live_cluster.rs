@@ -19,6 +19,7 @@ pub(crate) enum Scope {
     AllWithServices,
     Nodes,
     NodeClasses,
+    Templates,
 }
 
 /// Reads the objects of `scope`. Only this needs a runtime.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use muster_api::{NodeClaim, NodeClassReference, NodePool};
+use muster_api::{CapacityBuffer, NodeClaim, NodeClassReference, NodeOverlay, NodePool};
 use muster_stages::lifecycle::Class;
 use muster_stages::node::Node;
 use muster_stages::step::Write;
@@ -19,6 +19,9 @@ pub struct ObservedVersions {
     claims: BTreeMap<String, Kept>,
     nodes: BTreeMap<String, Kept>,
     pools: BTreeMap<String, Kept>,
+    overlays: BTreeMap<String, Kept>,
+    /// By `namespace/name`.
+    buffers: BTreeMap<String, Kept>,
     class: Option<KeptClass>,
     /// The object of the last conflict: kind, name, and the version that was not the newest.
     conflict: Option<(&'static str, String, String)>,
@@ -52,6 +55,8 @@ pub(super) enum Kind {
     Claim,
     Node,
     Pool,
+    Overlay,
+    Buffer,
 }
 
 // === impl ObservedVersions ===
@@ -77,6 +82,22 @@ impl ObservedVersions {
     pub fn pool(mut self, pool: &NodePool) -> Self {
         let status = pool.status.as_ref().and_then(|status| serde_json::to_value(status).ok());
         self.pools.insert(name(&pool.metadata), Kept::new(&pool.metadata, status.unwrap_or_default()));
+        self
+    }
+
+    /// Adds a NodeOverlay.
+    #[must_use]
+    pub fn overlay(mut self, overlay: &NodeOverlay) -> Self {
+        let status = overlay.status.as_ref().and_then(|status| serde_json::to_value(status).ok());
+        self.overlays.insert(name(&overlay.metadata), Kept::new(&overlay.metadata, status.unwrap_or_default()));
+        self
+    }
+
+    /// Adds a CapacityBuffer at `path` (`namespace/name`).
+    #[must_use]
+    pub fn buffer(mut self, path: &str, buffer: &CapacityBuffer) -> Self {
+        let status = buffer.status.as_ref().and_then(|status| serde_json::to_value(status).ok());
+        self.buffers.insert(path.to_owned(), Kept::new(&buffer.metadata, status.unwrap_or_default()));
         self
     }
 
@@ -107,7 +128,9 @@ impl ObservedVersions {
         let class = self.class.iter().filter(|class| class.is_ours);
         let class = class.map(|class| (kind_of(class), class.reference.name.as_str(), class.version.as_str()));
         let claims = ours("NodeClaim", &self.claims);
-        class.chain(claims).chain(ours("Node", &self.nodes)).chain(ours("NodePool", &self.pools))
+        let others = ours("NodePool", &self.pools).chain(ours("NodeOverlay", &self.overlays));
+        let others = others.chain(ours("CapacityBuffer", &self.buffers));
+        class.chain(claims).chain(ours("Node", &self.nodes)).chain(others)
     }
 
     /// Returns the object of the last conflict: kind, name, and the version that was not the newest.
@@ -125,6 +148,12 @@ impl ObservedVersions {
             Write::PoolMeta { name, .. } | Write::PoolStatus { name, .. } => {
                 self.pools.get(name).map(|kept| ("NodePool", name.clone(), kept.version.clone()))
             }
+            Write::OverlayStatus { name, .. } => {
+                self.overlays.get(name).map(|kept| ("NodeOverlay", name.clone(), kept.version.clone()))
+            }
+            Write::BufferStatus { path, .. } => {
+                self.buffers.get(path).map(|kept| ("CapacityBuffer", path.clone(), kept.version.clone()))
+            }
             Write::ClassMeta(_) | Write::ClassCondition(_) | Write::ClassStatus(_) => {
                 self.class.as_ref().map(|kept| (kind_of(kept), kept.reference.name.clone(), kept.version.clone()))
             }
@@ -138,6 +167,8 @@ impl ObservedVersions {
             Kind::Claim => self.claims.get(name),
             Kind::Node => self.nodes.get(name),
             Kind::Pool => self.pools.get(name),
+            Kind::Overlay => self.overlays.get(name),
+            Kind::Buffer => self.buffers.get(name),
         }
     }
 
@@ -157,6 +188,12 @@ impl ObservedVersions {
             Write::PoolMeta { name, .. } => move_on(self.pools.get_mut(name), version, None),
             Write::PoolStatus { name, status } => {
                 move_on(self.pools.get_mut(name), version, serde_json::to_value(status).ok());
+            }
+            Write::OverlayStatus { name, status } => {
+                move_on(self.overlays.get_mut(name), version, serde_json::to_value(status).ok());
+            }
+            Write::BufferStatus { path, status } => {
+                move_on(self.buffers.get_mut(path), version, serde_json::to_value(status).ok());
             }
             Write::ClassMeta(_) => {
                 if let Some(class) = &mut self.class {

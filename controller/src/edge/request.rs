@@ -20,6 +20,8 @@ const CLASSES: [(&str, &str, &str); 2] = [
 ];
 const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
 const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
+const OVERLAYS: &str = "/apis/karpenter.sh/v1alpha1/nodeoverlays";
+const BUFFERS: &str = "/apis/autoscaling.x-k8s.io/v1beta1";
 const NODES: &str = "/api/v1/nodes";
 
 /// Requests only the metadata, since only the version is needed: a whole pod takes some four kilobytes.
@@ -102,6 +104,15 @@ pub(super) fn request(write: &Write, observed: &ObservedVersions) -> Result<Requ
         Write::PoolStatus { name, status } => {
             let body = status_patch(observed, Kind::Pool, name, status)?;
             patch(format!("{}/status", of(POOLS, name)), &body)
+        }
+        Write::OverlayStatus { name, status } => {
+            let body = status_patch(observed, Kind::Overlay, name, status)?;
+            patch(format!("{}/status", of(OVERLAYS, name)), &body)
+        }
+        Write::BufferStatus { path, status } => {
+            let body = status_patch(observed, Kind::Buffer, path, status)?;
+            let (namespace, name) = path.split_once('/').unwrap_or(("default", path.as_str()));
+            patch(format!("{BUFFERS}/namespaces/{namespace}/capacitybuffers/{name}/status"), &body)
         }
         Write::Nominate { pod, node } => {
             let body = json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}});

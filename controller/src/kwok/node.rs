@@ -44,7 +44,10 @@ pub(super) fn node(request: &LaunchRequest, kind: &InstanceType, chosen: &Altern
     let quantities = |all: BTreeMap<String, String>| -> BTreeMap<String, Quantity> {
         all.into_iter().map(|(resource, amount)| (resource, Quantity(amount))).collect()
     };
-    let capacity = request.requests.clone();
+    // What NodeOverlays say that the nodes have as well.
+    let more = request.overlaid.capacity.get(&*kind.name).cloned().unwrap_or_default();
+    let mut capacity = request.requests.clone();
+    capacity.extend(more);
     let mut allocatable = capacity.clone();
     allocatable
         .extend(kind.allocatable().iter().map(|(name, amount)| (name.to_string(), quantity::format(name, amount))));
@@ -141,6 +144,8 @@ pub(super) mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use muster_api::NodeClassReference;
 
+    use muster_cloud::Overlaid;
+
     use super::*;
     use crate::kwok::instance_types;
 
@@ -162,6 +167,7 @@ pub(super) mod tests {
             taints: Vec::new(),
             requests: BTreeMap::from([("cpu".to_owned(), "15300m".to_owned()), ("pods".to_owned(), "17".to_owned())]),
             tags: BTreeMap::new(),
+            overlaid: Overlaid::default(),
         }
     }
 
@@ -177,6 +183,17 @@ pub(super) mod tests {
         assert_eq!(instance.token, Some(request.token));
         assert_eq!(instance.allocatable["cpu"], "15900m");
         assert!(!instance.labels.contains_key("kubernetes.io/hostname"), "{:?}", instance.labels);
+    }
+
+    #[test]
+    fn a_node_has_what_overlays_say() {
+        let types = instance_types();
+        let kind = types.iter().find(|one| &*one.name == "s-16x-amd64-linux").unwrap();
+        let mut request = request("u-1");
+        let gpus = BTreeMap::from([("example.com/gpu".to_owned(), "8".to_owned())]);
+        request.overlaid.capacity.insert("s-16x-amd64-linux".to_owned(), gpus);
+        let instance = instance(&node(&request, kind, &request.alternatives[0])).unwrap();
+        assert_eq!((&*instance.capacity["example.com/gpu"], &*instance.allocatable["example.com/gpu"]), ("8", "8"));
     }
 
     #[test]

@@ -25,8 +25,16 @@ fn nothing_is_allowed_that_is_not_needed() {
 #[test]
 fn agents_take_more_and_a_lease_too() {
     let of = |cloud, elects, serves_agents| -> BTreeSet<Permission> {
-        let uses =
-            Uses { cloud, elects, serves_agents, nominates: true, writes_deletion_costs: true, reads_services: true };
+        let uses = Uses {
+            cloud,
+            elects,
+            serves_agents,
+            nominates: true,
+            writes_deletion_costs: true,
+            reads_services: true,
+            overlays: true,
+            buffers: true,
+        };
         needed_by(uses).into_iter().collect()
     };
     let alone = of(For::Aws, false, false);
@@ -42,18 +50,30 @@ fn agents_take_more_and_a_lease_too() {
 
 #[test]
 fn what_is_switched_off_needs_no_permission() {
-    let of = |nominates, reads_services, writes_deletion_costs| -> BTreeSet<Permission> {
-        let (elects, serves_agents) = (true, false);
-        let uses = Uses { cloud: For::Aws, elects, serves_agents, nominates, writes_deletion_costs, reads_services };
-        needed_by(uses).into_iter().collect()
+    let nothing = Uses {
+        cloud: For::Aws,
+        elects: true,
+        serves_agents: false,
+        nominates: false,
+        writes_deletion_costs: false,
+        reads_services: false,
+        overlays: false,
+        buffers: false,
     };
-    let less = of(false, false, false);
+    let of = |uses: Uses| -> BTreeSet<Permission> { needed_by(uses).into_iter().collect() };
+    let less = of(nothing);
     let more = |all: BTreeSet<Permission>| -> Vec<(&str, &str)> {
         all.difference(&less).map(|one| (one.resource, one.verb)).collect()
     };
-    assert_eq!(more(of(true, false, false)), [("pods/status", "patch")]);
-    assert_eq!(more(of(false, true, false)), [("services", "list"), ("services", "watch")]);
-    assert_eq!(more(of(false, false, true)), [("pods", "patch")]);
+    assert_eq!(more(of(Uses { nominates: true, ..nothing })), [("pods/status", "patch")]);
+    assert_eq!(more(of(Uses { reads_services: true, ..nothing })), [("services", "list"), ("services", "watch")]);
+    assert_eq!(more(of(Uses { writes_deletion_costs: true, ..nothing })), [("pods", "patch")]);
+    assert_eq!(more(of(Uses { overlays: true, ..nothing })), [("nodeoverlays/status", "patch")]);
+    let of_buffers = more(of(Uses { buffers: true, ..nothing }));
+    let read = ["podtemplates", "deployments", "replicasets", "statefulsets"];
+    let read = read.into_iter().flat_map(|kind| [(kind, "list"), (kind, "watch")]);
+    let expected: BTreeSet<(&str, &str)> = read.chain([("capacitybuffers/status", "patch")]).collect();
+    assert_eq!(of_buffers.into_iter().collect::<BTreeSet<_>>(), expected);
     assert!(!less.iter().any(|one| one.resource == "kwoknodeclasses" && one.verb == "get"));
 }
 
@@ -141,6 +161,10 @@ fn the_roles_of_the_chart_are_those_of_the_table() {
         block(Place::Cluster, For::DeletionCosts),
         "  {{- end }}\n  {{- if .Values.settings.schedulerConfig }}\n".to_owned(),
         block(Place::Cluster, For::DefaultSpread),
+        "  {{- end }}\n  {{- if .Values.settings.featureGates.nodeOverlay }}\n".to_owned(),
+        block(Place::Cluster, For::Overlays),
+        "  {{- end }}\n  {{- if .Values.settings.featureGates.capacityBuffer }}\n".to_owned(),
+        block(Place::Cluster, For::Buffers),
         "  {{- end }}\n  {{- with .Values.additionalClusterRoleRules }}\n  {{- toYaml . | nindent 2 }}\n  {{- end }}\n"
             .to_owned(),
         format!("---\n{}", head("Role", "-lease", "{{ include \"muster.leaseNamespace\" . }}")),

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::{Instance, LaunchError, Launched, Refusals, after};
-use muster_manifest::snapshot;
+use muster_manifest::snapshot::{self, OverlaidTypes};
 use muster_manifest::{Manifests, ObservedInstance};
 use muster_scheduling::{disrupt, model};
 use muster_stages::disruption::{Rest, Timing, observed_instances};
 use muster_stages::lifecycle::{Listing, whole_seconds};
 use muster_stages::pools::Outcomes;
-use muster_stages::provision::{self, Plan};
+use muster_stages::provision::{self, BufferOutcome, Plan};
 
 use super::Options;
 use super::metrics::Metrics;
@@ -78,6 +78,15 @@ pub(super) struct LeaderState {
     pub(super) left: BTreeSet<Arc<str>>,
     /// Conditions whose repair was due at some time since the last decision about nodes.
     pub(super) unhealthy: Unhealthy,
+    /// Instance types with the NodeOverlays applied; `None` until they are needed, and after a change of what they
+    /// depend on.
+    pub(super) overlaid: Option<OverlaidTypes>,
+    /// True once it was logged that NodeOverlays have no effect.
+    pub(super) has_warned_of_overlays: bool,
+    /// CapacityBuffers, and the places of their pods after the last round.
+    pub(super) buffers: Vec<BufferOutcome>,
+    /// True once it was logged that CapacityBuffers have no effect.
+    pub(super) has_warned_of_buffers: bool,
     /// Versions that exist but may not have been observed yet, by kind and name.
     awaited: BTreeMap<(&'static str, String), (u64, Timestamp)>,
 }

@@ -186,7 +186,7 @@ async fn decide<P: Provider>(context: Arc<LeaderContext<P>>, resolved: &Notify, 
 impl LastReport {
     /// Reports actions for pending pods, unless they are unchanged since the last report.
     fn about_pods(&mut self, outcome: &Outcome, at: Timestamp) -> Option<Report> {
-        let Outcome { step, plan, figures, violations: _ } = outcome;
+        let Outcome { step, plan, figures, buffers: _, violations: _ } = outcome;
         let created = |write: &Write| match write {
             Write::CreateClaim(claim) => Some(launch(claim, plan)),
             _ => None,

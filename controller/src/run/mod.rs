@@ -13,6 +13,7 @@
 //! only while the fence is open (any replica writes what agents report of their nodes). A leader that loses its Lease
 //! drops the work in progress and stands for election again.
 
+mod buffers;
 mod context;
 mod disruption;
 mod dry_run;
@@ -22,6 +23,7 @@ mod leader;
 mod metrics;
 mod offers;
 mod orders;
+mod overlays;
 mod permissions;
 mod reconcile;
 mod round;
@@ -57,7 +59,7 @@ use crate::edge::{Edge, Fence, Pace, Pause, Recorder, WriteObserver};
 use crate::kwok::{self, FileError, Kwok};
 use crate::permissions::{Uses, needed_by};
 use crate::provider::Provider;
-use crate::watch::{self, ClusterError};
+use crate::watch::{self, ClusterError, Extras};
 
 /// First minor version of Kubernetes whose kube-scheduler by default honours nominations written by other components.
 const NOMINATIONS_SINCE: u32 = 35;
@@ -239,6 +241,11 @@ pub async fn observe(
     }
 }
 
+/// Returns the kinds that are watched in addition to those that every controller watches.
+const fn extras(options: &Options) -> Extras {
+    Extras { services: options.reads_services, templates: options.snapshot.gates.capacity_buffer }
+}
+
 /// Reports like [`observe`] in the given cloud, regardless of the cloud in the options.
 ///
 /// # Errors
@@ -250,7 +257,7 @@ pub async fn observe_in<P: Provider>(
     tell: impl FnMut(&Report) + Send,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
-    let (cluster_cache, mut following) = watch::follow(&client, options.reads_services);
+    let (cluster_cache, mut following) = watch::follow(&client, extras(&options));
     let metrics = Metrics::new(&cluster_cache, |registry| cloud.register(registry));
     // The gate is dropped, so the fence stays closed and stops any attempted write.
     let (_, fence) = Fence::closed();
@@ -282,7 +289,7 @@ pub async fn run_in<P: Provider>(
     let to_serve = served.transpose()?;
     let ((qps, burst), namespace, lease) = (options.pace, options.namespace.clone(), options.lease.clone());
     let identity = identity();
-    let (cluster_cache, mut following) = watch::follow(&client, options.reads_services);
+    let (cluster_cache, mut following) = watch::follow(&client, extras(&options));
     let metrics = Metrics::new(&cluster_cache, |registry| cloud.register(registry));
     let served = serve::serve((options.metrics_port, options.health_port), metrics.clone(), cluster_cache.clone())?;
     tracing::info!(metrics = %served.metrics, health = %served.health, identity, "started");
@@ -333,6 +340,8 @@ pub async fn run_in<P: Provider>(
         nominates,
         writes_deletion_costs: options.snapshot.gates.pod_deletion_cost_management,
         reads_services: options.reads_services,
+        overlays: options.snapshot.gates.node_overlay,
+        buffers: options.snapshot.gates.capacity_buffer,
     });
     asking.spawn(permissions::check(client.clone(), needed, lease.clone(), namespace.clone(), metrics.clone()));
     match lease {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, labels};
-use muster_cloud::{Alternative, after};
+use muster_cloud::{Alternative, Overlaid, after};
 use muster_stages::classes;
 use muster_stages::lifecycle::pause::Pause;
 use muster_stages::lifecycle::{Answers, Class, Listing, Readiness, Subject, condition, decide, is_true, pod_events};
@@ -20,7 +20,8 @@ use muster_stages::step::{Step, Write};
 
 use super::context::{LeaderContext, LeaderState};
 use super::now;
-use super::offers::offers;
+use super::offers::{offers, overlaid};
+use super::overlays;
 use super::work_queue::Verdict;
 use crate::edge::{End, ObservedVersions, ReconcileResult};
 use crate::provider::{Grown, Provider, Resolved, judged};
@@ -28,7 +29,7 @@ use crate::provider::{Grown, Provider, Resolved, judged};
 /// Time for which a Node is held for its pods before the hold is reported.
 const QUIETLY: Duration = Duration::from_secs(10);
 /// Interval between checks whether the watch cache has caught up with our writes.
-const ASK: Duration = Duration::from_millis(250);
+pub(super) const ASK: Duration = Duration::from_millis(250);
 /// Interval between checks whether all pods nominated to a node have been bound to it.
 const CROWD: Duration = Duration::from_secs(5);
 /// Delay of the next reconciliation after a write if the watch reports no change.
@@ -51,6 +52,7 @@ struct PreparedReconcile {
 struct ClaimContext {
     class: Class,
     alternatives: Vec<Alternative>,
+    overlaid: Overlaid,
     listing: Option<Listing>,
     /// Provider ID of the instance.
     instance: Option<String>,
@@ -63,13 +65,14 @@ struct ClaimContext {
 
 impl ClaimContext {
     fn with(&self, pause: Pause, answers: Answers) -> state::ClaimInputs<'_> {
-        let Self { class, alternatives, listing, instance: _, hold, busy: _, expected } = self;
+        let Self { class, alternatives, overlaid, listing, instance: _, hold, busy: _, expected } = self;
         state::ClaimInputs {
             class,
             pause,
             registration_hold: hold.as_deref(),
             expected,
             alternatives,
+            overlaid,
             listing: *listing,
             answers,
         }
@@ -359,7 +362,7 @@ fn prepare<P: Provider>(context: &LeaderContext<P>, name: &str, now: Timestamp) 
     if reference.kind != P::CLASS {
         return ReconcileStart::Wait(None);
     }
-    let leader_state = context.leader_state();
+    let mut leader_state = context.leader_state();
     let shown = around.claim.metadata.resource_version.as_deref();
     let is_behind = leader_state.is_behind("NodeClaim", name, shown, now)
         || around.nodes.iter().any(|node| {
@@ -383,18 +386,21 @@ fn prepare<P: Provider>(context: &LeaderContext<P>, name: &str, now: Timestamp) 
         class.readiness = Readiness::Unknown;
     }
     let is_launched = is_true(around.claim, nodeclaim::LAUNCHED);
-    let alternatives = if is_launched || around.claim.metadata.deletion_timestamp.is_some() {
-        Vec::new()
+    let (alternatives, overlaid) = if is_launched || around.claim.metadata.deletion_timestamp.is_some() {
+        Default::default()
     } else {
-        let catalogue = context.provider.types(live.and_then(LiveClass::manifest));
-        offers(around.claim, &catalogue, &leader_state.refusals, now)
+        let plain = context.provider.types(live.and_then(LiveClass::manifest));
+        let catalogue = overlays::types_of(context, &cluster, &mut leader_state, around.claim, plain);
+        let offers = offers(around.claim, &catalogue, &leader_state.refusals, now);
+        let overlaid = overlaid(&catalogue, &offers);
+        (offers, overlaid)
     };
     let instance = around.claim.status.as_ref().and_then(|status| status.provider_id.clone());
     let listing = instance.as_ref().and_then(|id| leader_state.listings.get(id)).copied();
     let expected = expected(&cluster, &leader_state, around.claim);
     let is_joining = !around.nodes.is_empty() && is_launched && !is_true(around.claim, nodeclaim::REGISTERED);
     let busy = leader_state.gates.busy_until(now).filter(|_| is_joining && hold.is_none());
-    let known = ClaimContext { class, alternatives, listing, instance, hold, busy, expected };
+    let known = ClaimContext { class, alternatives, overlaid, listing, instance, hold, busy, expected };
     let pause = cluster.pause(&context.settings.namespace);
     let step = nodes_first(decide(&around.seen(known.with(pause, Answers::default())), now), known.busy);
     if step.writes.is_empty() {
@@ -449,7 +455,7 @@ fn hold_of<P: Provider>(
     }
 }
 
-fn conclude<P: Provider>(
+pub(super) fn conclude<P: Provider>(
     context: &LeaderContext<P>,
     kind: &'static str,
     name: &str,

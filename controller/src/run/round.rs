@@ -56,14 +56,18 @@ pub(super) struct Supply {
 /// Decides what to launch for pending pods, and creates the NodeClaims. Returns the events to publish and the time of
 /// the next round if nothing changes.
 pub(super) async fn provision<P: Provider>(context: Arc<LeaderContext<P>>) -> Step {
-    let Some(Outcome { step, plan, figures, violations: _ }) = consider(Arc::clone(&context)).await else {
+    let Some(Outcome { step, plan, figures, buffers, violations: _ }) = consider(Arc::clone(&context)).await else {
         return Step::until(after(now(), RETRY));
     };
     if figures.pods > 0 || figures.claims > 0 {
         let provision::Figures { pods, claims, unplaced, waiting, hourly_price, .. } = figures;
         tracing::info!(pods, claims, unplaced, waiting, hourly_price, "decided about pods");
     }
-    context.leader_state().plan.succeed(plan);
+    {
+        let mut leader_state = context.leader_state();
+        leader_state.plan.succeed(plan);
+        leader_state.buffers = buffers;
+    }
     let again = step.again;
     let (created, told): (Vec<Write>, Vec<Write>) =
         step.writes.into_iter().partition(|write| matches!(write, Write::CreateClaim(_)));
@@ -143,6 +147,7 @@ pub(super) fn with<P: Provider, T>(
     Ok(moment.view(|view| {
         decide(&Round {
             problem: &snapshot.problem,
+            buffers: &snapshot.buffers,
             view: *view,
             pools: &pools,
             pause,

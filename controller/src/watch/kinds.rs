@@ -20,7 +20,7 @@ const fn where_known(kind: Kind, plural: &'static str) -> Resource {
     Resource { kind, plural, optional: true }
 }
 
-/// Kinds that decisions about nodes and pods depend on. Workloads are not needed, because their pods already exist.
+/// Kinds that decisions about nodes and pods depend on. Workloads are not among them, because their pods already exist.
 pub(crate) const RESOURCES: &[Resource] = &[
     always(Kind::Namespace, "namespaces"),
     always(Kind::Node, "nodes"),
@@ -45,6 +45,14 @@ pub(crate) const RESOURCES: &[Resource] = &[
 
 /// Kind that the default topology spread of a scheduler configuration also depends on.
 pub(crate) const SERVICES: Resource = always(Kind::Service, "services");
+
+/// Kinds that CapacityBuffers refer to.
+pub(crate) const TEMPLATES: &[Resource] = &[
+    always(Kind::PodTemplate, "podtemplates"),
+    always(Kind::Deployment, "deployments"),
+    always(Kind::StatefulSet, "statefulsets"),
+    always(Kind::ReplicaSet, "replicasets"),
+];
 
 /// Kind that lists the devices of a node. It matters only until the node is initialized. New in 1.34.
 pub(crate) const RESOURCE_SLICES: Resource = where_known(Kind::ResourceSlice, "resourceslices");

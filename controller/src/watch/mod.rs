@@ -26,4 +26,4 @@ pub use error::ClusterError;
 pub use health::{Health, WatchState};
 pub use once::{Question, Scope, read_once};
 pub use records::read_records;
-pub use streams::{Following, follow};
+pub use streams::{Extras, Following, follow};

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::connection::connect;
 use super::error::{ClusterError, root_cause};
-use super::kinds::{RESOURCES, Resource, SERVICES};
+use super::kinds::{RESOURCES, Resource, SERVICES, TEMPLATES};
 
 /// Page size: the number of objects that `kubectl` requests.
 const PAGE: u32 = 500;
@@ -33,6 +33,8 @@ pub enum Scope {
     NodeClasses,
     /// Nodes, NodeClaims, NodePools and NodeClasses.
     Nodes,
+    /// PodTemplates and workloads, to which CapacityBuffers refer.
+    Templates,
 }
 
 impl Scope {
@@ -40,9 +42,11 @@ impl Scope {
         let all = RESOURCES.iter().filter(move |it| match self {
             Self::All | Self::AllWithServices => true,
             Self::NodeClasses => it.is_node_class(),
+            Self::Templates => false,
             Self::Nodes => matches!(it.kind, Kind::Node | Kind::NodeClaim | Kind::NodePool) || it.is_node_class(),
         });
-        all.chain((self == Self::AllWithServices).then_some(&SERVICES))
+        let templates: &[Resource] = if self == Self::Templates { TEMPLATES } else { &[] };
+        all.chain((self == Self::AllWithServices).then_some(&SERVICES)).chain(templates)
     }
 }
 

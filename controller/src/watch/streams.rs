@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::cluster_cache::ClusterCache;
 use super::error::root_cause;
 use super::health::WatchState;
-use super::kinds::{RESOURCE_SLICES, RESOURCES, Resource, SERVICES};
+use super::kinds::{RESOURCE_SLICES, RESOURCES, Resource, SERVICES, TEMPLATES};
 
 /// Page size: the number of objects that `kubectl` requests.
 const PAGE: u32 = 500;
@@ -58,11 +58,22 @@ pub struct Following {
     tasks: JoinSet<()>,
 }
 
-/// Watches all kinds that decisions about pods and nodes depend on, and Services if `services` is set (for the default
-/// topology spread of a scheduler configuration). `client` must not have a read timeout ([`super::connect_to_follow`]).
+/// Kinds that are watched only where they are needed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extras {
+    /// True for Services: the default topology spread of a scheduler configuration depends on them.
+    pub services: bool,
+    /// True for PodTemplates and workloads: CapacityBuffers refer to them.
+    pub templates: bool,
+}
+
+/// Watches all kinds that decisions about pods and nodes depend on, and `extras`. `client` must not have a read timeout
+/// ([`super::connect_to_follow`]).
 #[must_use]
-pub fn follow(client: &Client, services: bool) -> (ClusterCache, Following) {
+pub fn follow(client: &Client, extras: Extras) -> (ClusterCache, Following) {
+    let Extras { services, templates } = extras;
     let resources = RESOURCES.iter().chain([&RESOURCE_SLICES]).chain(services.then_some(&SERVICES));
+    let resources = resources.chain(if templates { TEMPLATES } else { &[] });
     let cluster_cache = ClusterCache::new(resources.clone().map(|resource| resource.kind));
     let mut tasks = JoinSet::new();
     for resource in resources {

@@ -5,7 +5,7 @@
 //!   objects of a cluster ──► state: one view, kept object by object ──┬─► provision   NodeClaims for pending pods
 //!                                                                     ├─► lifecycle   a NodeClaim, launch to deletion
 //!                                                                     ├─► disruption  which nodes go
-//!                                                                     ├─► pools, classes   their status
+//!                                                                     ├─► pools, classes, overlays, buffers   status
 //!                                                                     └─► fleet       what operators order
 //!                                                                             │
 //!                                                                             ▼
@@ -17,11 +17,13 @@
 //! that are kept of nodes that failed to join the cluster.
 
 pub mod archive;
+pub mod buffers;
 pub mod classes;
 pub mod disruption;
 pub mod fleet;
 pub mod lifecycle;
 pub mod node;
+pub mod overlays;
 pub mod pools;
 pub mod provision;
 pub mod roster;

@@ -16,7 +16,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{self, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
 use muster_api::NodeClaim;
+use muster_api::capacitybuffer::CapacityBufferStatus;
 use muster_api::nodeclaim::NodeClaimStatus;
+use muster_api::nodeoverlay::NodeOverlayStatus;
 use muster_api::nodepool::NodePoolStatus;
 use muster_cloud::LaunchRequest;
 use serde_json::Value;
@@ -110,6 +112,20 @@ pub enum Write {
         name: String,
         /// The whole status; fields that the API server has and this type does not know must be kept.
         status: Box<NodePoolStatus>,
+    },
+    /// Sets the status of a NodeOverlay.
+    OverlayStatus {
+        /// Its name.
+        name: String,
+        /// The whole status; fields that the API server has and this type does not know must be kept.
+        status: Box<NodeOverlayStatus>,
+    },
+    /// Sets the status of a CapacityBuffer.
+    BufferStatus {
+        /// Its `namespace/name`.
+        path: String,
+        /// The whole status; fields that the API server has and this type does not know must be kept.
+        status: Box<CapacityBufferStatus>,
     },
     /// Sets `status.nominatedNodeName` of an unbound pod, a hint to kube-scheduler (KEP-5278).
     Nominate {
@@ -283,6 +299,8 @@ impl Write {
             Self::ClassStatus(_) => "class_status",
             Self::PoolMeta { .. } => "pool_meta",
             Self::PoolStatus { .. } => "pool_status",
+            Self::OverlayStatus { .. } => "overlay_status",
+            Self::BufferStatus { .. } => "buffer_status",
             Self::Nominate { .. } => "nominate",
             Self::PodDeletionCost { .. } => "pod_deletion_cost",
             Self::Evict(_) => "evict",

@@ -13,7 +13,7 @@ use muster_aws::Inventory;
 use muster_aws::discovery::{Found, judge};
 use muster_aws::launch::Cluster;
 use muster_aws::live::{Connection, Ec2Cloud, Options};
-use muster_cloud::{Alternative, CapacityType, Cloud, LaunchRequest, LaunchToken, Offering};
+use muster_cloud::{Alternative, CapacityType, Cloud, LaunchRequest, LaunchToken, Offering, Overlaid};
 use muster_tests::ec2::{Ec2, REGION};
 use muster_tests::world::Shared;
 use serde_json::{Value, json};
@@ -190,5 +190,6 @@ pub(crate) fn request(name: &str, attempt: u32, pools: &[&str]) -> LaunchRequest
         }],
         requests: BTreeMap::new(),
         tags: BTreeMap::from([("karpenter.sh/nodeclaim".to_owned(), name.to_owned())]),
+        overlaid: Overlaid::default(),
     }
 }

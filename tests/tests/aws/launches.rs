@@ -188,3 +188,25 @@ async fn a_reservation_is_filled_and_then_refuses() {
         format!("m5.large/us-east-1a/reserved/{id}: reservation used up")
     );
 }
+
+#[tokio::test]
+async fn where_overlays_set_prices_their_order_decides() {
+    let world = World::start().await;
+    let pools = ["m5.xlarge/us-east-1a", "m5.large/us-east-1a"];
+    let plain = world.launch("x", &pools).await.instance;
+    assert_eq!(plain.offering.instance_type, "m5.large", "EC2 takes what it knows as the cheaper one");
+    let mut wanted = request("y", 1, &pools);
+    wanted.overlaid.has_prices = true;
+    let first = world.cloud.launch(&wanted).await.unwrap().instance;
+    assert_eq!(first.offering.instance_type, "m5.xlarge");
+    let again = world.cloud.launch(&wanted).await.unwrap().instance;
+    assert_eq!(again.provider_id, first.provider_id);
+    let mut spot = request("z", 1, &["m5.xlarge/us-east-1a/spot", "m5.large/us-east-1a/spot"]);
+    spot.overlaid.has_prices = true;
+    world.cloud.launch(&spot).await.unwrap();
+    let calls = world.calls("CreateFleet");
+    let strategy = |call: usize| calls.0[call].parameter("OnDemandOptions.AllocationStrategy");
+    assert_eq!((strategy(0), strategy(1)), (Some("lowest-price"), Some("prioritized")));
+    let of_spot = calls.0.last().and_then(|call| call.parameter("SpotOptions.AllocationStrategy"));
+    assert_eq!(of_spot, Some("capacity-optimized-prioritized"));
+}

@@ -372,7 +372,13 @@ fn only_objects_of_its_own_are_created() {
 fn the_roles_let_the_program_serve_agents_and_operators_call_it() {
     case("agents-roles", &[Part::Cluster], async |case| {
         let folder = tempfile::tempdir().unwrap();
-        let values = ["settings.clusterName=c", "agents.port=9443", "agents.address=muster.example.com:9443"];
+        let values = [
+            "settings.clusterName=c",
+            "agents.port=9443",
+            "agents.address=muster.example.com:9443",
+            "settings.featureGates.nodeOverlay=true",
+            "settings.featureGates.capacityBuffer=true",
+        ];
         let text = rendered(case, "muster", folder.path(), &values).await.unwrap();
         let is_right = |one: &&str| one.lines().any(|line| line.starts_with("kind: ") && line.contains("Role"));
         let rights: Vec<&str> = text.split("\n---\n").filter(is_right).collect();
@@ -388,6 +394,8 @@ fn the_roles_let_the_program_serve_agents_and_operators_call_it() {
             nominates: true,
             writes_deletion_costs: false,
             reads_services: false,
+            overlays: true,
+            buffers: true,
         });
         assert!(needed.iter().any(|one| one.by == For::Agents));
         let reviews: Api<SelfSubjectAccessReview> = Api::all(account.client);

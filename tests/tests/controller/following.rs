@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use muster_controller::watch::{ClusterCache, WatchState, follow};
+use muster_controller::watch::{ClusterCache, Extras, WatchState, follow};
 use muster_manifest::Manifests;
 use muster_stages::state::{Cluster, Kind};
 use muster_tests::cluster::Options;
@@ -97,7 +97,7 @@ async fn what_is_followed_is_what_a_list_says_however_often_the_line_is_cut() {
     cluster.can_create_pods("default").await.unwrap();
     let real = cluster.client();
     let (client, meddler) = Meddler::new(&real);
-    let (cluster_cache, _following) = follow(&client, false);
+    let (cluster_cache, _following) = follow(&client, Extras::default());
     timeout(SOON, cluster_cache.synced()).await.unwrap();
     assert_eq!(standing(&cluster_cache, Kind::NodePool), WatchState::Unknown, "there is no such definition yet");
     assert_eq!(standing(&cluster_cache, Kind::Pod), WatchState::Following);
@@ -171,7 +171,7 @@ async fn an_api_server_that_is_away_takes_nothing_with_it() {
     plane.cluster().can_create_pods("default").await.unwrap();
     let real = plane.cluster().client();
     let (client, meddler) = Meddler::new(&real);
-    let (cluster_cache, _following) = follow(&client, true);
+    let (cluster_cache, _following) = follow(&client, Extras { services: true, templates: false });
     let pods: Api<Pod> = Api::default_namespaced(real.clone());
     create_pods(&pods, ["goes", "stays"].map(str::to_owned).into_iter()).await;
     timeout(SOON, cluster_cache.synced()).await.unwrap();

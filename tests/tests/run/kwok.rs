@@ -8,7 +8,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use muster_api::NodeClassReference;
 use muster_cloud::{
-    Alternative, CapacityType, Cloud, InstanceState, LaunchRequest, LaunchToken, Offering, alternatives,
+    Alternative, CapacityType, Cloud, InstanceState, LaunchRequest, LaunchToken, Offering, Overlaid, alternatives,
 };
 use muster_controller::kwok::{Kwok, instance_types};
 use muster_scheduling::model::{Catalogue, Requirements, Resources};
@@ -39,6 +39,7 @@ fn request(claim: &str, class: &str) -> LaunchRequest {
         taints: Vec::new(),
         requests: BTreeMap::from([("cpu".to_owned(), "1".to_owned())]),
         tags: BTreeMap::new(),
+        overlaid: Overlaid::default(),
     }
 }
 

@@ -11,6 +11,7 @@
     reason = "a test that cannot go on has failed, and says what it has measured"
 )]
 
+mod buffers;
 mod crashes;
 mod deletion_costs;
 mod disruption;
@@ -22,6 +23,7 @@ mod kwok;
 mod life;
 mod moments;
 mod nominations;
+mod overlays;
 mod repair;
 mod replicas;
 mod rest;

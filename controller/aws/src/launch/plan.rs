@@ -82,6 +82,8 @@ pub struct Override {
     pub offering: Offering,
     /// Subnet of the pool.
     pub subnet: String,
+    /// Rank of its price, from 1, if a NodeOverlay has changed prices: EC2 knows only its own.
+    pub priority: Option<u32>,
 }
 
 /// Reason why a launch cannot be planned.
@@ -130,7 +132,8 @@ struct Variant {
     reservation: Option<String>,
 }
 
-/// Plans a launch. The plan depends only on the request and the grounds, but not on prices.
+/// Plans a launch. The plan depends only on the request and the grounds, but not on prices, except those of
+/// NodeOverlays.
 ///
 /// # Errors
 /// If the class is not resolved, its user data is invalid, or no alternative is left.
@@ -205,8 +208,12 @@ fn variants(
     let mut of_types: BTreeMap<&str, Option<Variant>> = BTreeMap::new();
     let mut variants: BTreeMap<Variant, Vec<Override>> = BTreeMap::new();
     let mut least = i64::MAX;
+    let (mut rank, mut price) = (0_u32, f64::NEG_INFINITY);
     for one in chosen {
         let offering = &one.offering;
+        if one.price > price {
+            (rank, price) = (rank + 1, one.price);
+        }
         let of_type = of_types.entry(&offering.instance_type).or_insert_with(|| {
             let facts = grounds.inventory.facts(&offering.instance_type)?;
             let resolved = resolver.resolve(facts, &crate::Prices::default());
@@ -225,7 +232,8 @@ fn variants(
             reservation: offering.reservation.clone(),
         };
         let entry = variants.entry(variant).or_default();
-        entry.push(Override { offering: offering.clone(), subnet: subnet.clone() });
+        let priority = request.overlaid.has_prices.then_some(rank);
+        entry.push(Override { offering: offering.clone(), subnet: subnet.clone(), priority });
     }
     (variants, least)
 }

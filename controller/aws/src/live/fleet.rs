@@ -19,12 +19,16 @@ pub(super) const VERSION: &str = "1";
 /// Builds the request. `ids` are the IDs of the plan's templates: a name may become that of another template.
 pub(super) fn request(client: &aws_sdk_ec2::Client, plan: &Plan, ids: &[String]) -> CreateFleetFluentBuilder {
     let target = DefaultTargetCapacityType::from(plan.target);
-    let spot = (target == DefaultTargetCapacityType::Spot).then(|| {
-        SpotOptionsRequest::builder().allocation_strategy(SpotAllocationStrategy::PriceCapacityOptimized).build()
-    });
-    let on_demand = (target == DefaultTargetCapacityType::OnDemand).then(|| {
-        OnDemandOptionsRequest::builder().allocation_strategy(FleetOnDemandAllocationStrategy::LowestPrice).build()
-    });
+    let is_ranked = plan.templates.iter().flat_map(|one| &one.overrides).any(|one| one.priority.is_some());
+    let (of_spot, of_on_demand) = if is_ranked {
+        (SpotAllocationStrategy::CapacityOptimizedPrioritized, FleetOnDemandAllocationStrategy::Prioritized)
+    } else {
+        (SpotAllocationStrategy::PriceCapacityOptimized, FleetOnDemandAllocationStrategy::LowestPrice)
+    };
+    let spot = (target == DefaultTargetCapacityType::Spot)
+        .then(|| SpotOptionsRequest::builder().allocation_strategy(of_spot).build());
+    let on_demand = (target == DefaultTargetCapacityType::OnDemand)
+        .then(|| OnDemandOptionsRequest::builder().allocation_strategy(of_on_demand).build());
     let reserved = (target == DefaultTargetCapacityType::ReservedCapacity).then(|| {
         ReservedCapacityOptionsRequest::builder()
             .reservation_types(FleetReservationType::from("interruptible-capacity-reservation"))
@@ -50,12 +54,13 @@ pub(super) fn request(client: &aws_sdk_ec2::Client, plan: &Plan, ids: &[String])
 fn config((planned, id): (&PlannedTemplate, &String)) -> FleetLaunchTemplateConfigRequest {
     let specification =
         FleetLaunchTemplateSpecificationRequest::builder().launch_template_id(id).version(VERSION).build();
-    // Without priorities: they would derive from prices, and a changed price would change the request for the same
-    // token.
+    // Priorities only where overlays set prices: they derive from prices, and a changed price changes the request for
+    // the same token.
     let overrides = planned.overrides.iter().map(|one| {
         FleetLaunchTemplateOverridesRequest::builder()
             .instance_type(InstanceType::from(one.offering.instance_type.as_str()))
             .subnet_id(&one.subnet)
+            .set_priority(one.priority.map(f64::from))
             .build()
     });
     FleetLaunchTemplateConfigRequest::builder()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_ec2::types::{InstanceType, LaunchTemplateSpecification, ResourceType};
 use muster_api::{Ec2NodeClass, NodeClassReference, labels};
-use muster_cloud::{Alternative, CapacityType, LaunchRequest, LaunchToken, Offering};
+use muster_cloud::{Alternative, CapacityType, LaunchRequest, LaunchToken, Offering, Overlaid};
 
 use super::caller::{Caller, Failure};
 use super::connection::Connection;
@@ -113,5 +113,6 @@ fn request(class: &Ec2NodeClass, inventory: &Inventory, settings: &ClassSettings
         taints: Vec::new(),
         requests: BTreeMap::new(),
         tags: BTreeMap::new(),
+        overlaid: Overlaid::default(),
     }
 }

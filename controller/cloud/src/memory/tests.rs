@@ -5,7 +5,9 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Alternative, CapacityType, CloudError, InstanceState, LaunchRequest, LaunchToken, Offering, after};
+use crate::{
+    Alternative, CapacityType, CloudError, InstanceState, LaunchRequest, LaunchToken, Offering, Overlaid, after,
+};
 
 const START: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -34,6 +36,7 @@ fn request(claim: &str, attempt: u32, types: &[&str]) -> LaunchRequest {
         taints: Vec::new(),
         requests: BTreeMap::new(),
         tags: BTreeMap::new(),
+        overlaid: Overlaid::default(),
     }
 }
 

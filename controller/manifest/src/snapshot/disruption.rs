@@ -24,7 +24,6 @@ use super::repair;
 use super::sort::{Bound, belongs_to_node, is_reschedulable};
 use crate::{Condition, DisruptionBudget, Manifests, Node, NodeClaim, NodePool, Pod};
 
-
 /// Default maximum age of a node, as in the CRD.
 const DEFAULT_EXPIRY: SignedDuration = SignedDuration::from_hours(720);
 

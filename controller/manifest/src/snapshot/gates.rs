@@ -54,6 +54,13 @@ impl Default for FeatureGates {
 }
 
 impl FeatureGates {
+    /// Returns the gates for objects that are all read from files: NodeOverlays and CapacityBuffers in files are meant
+    /// to have an effect.
+    #[must_use]
+    pub const fn of_files(self) -> Self {
+        Self { node_overlay: true, capacity_buffer: true, ..self }
+    }
+
     fn gate(&mut self, name: &str) -> Option<&mut bool> {
         let at = NAMES.iter().position(|known| known.eq_ignore_ascii_case(name))?;
         Some(match at {

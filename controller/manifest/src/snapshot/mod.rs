@@ -34,11 +34,13 @@ mod tests;
 mod unusable;
 mod volumes;
 
+pub use buffers::{ResolvedBuffer, Unresolved};
 pub use disruption::ManagedNodes;
 pub use eviction_cost::eviction_cost;
 pub use gates::FeatureGates;
 pub use mark::Mark;
 pub use nodes::runs_on;
+pub use overlays::OverlaidTypes;
 pub use remarks::{Remark, Remarks};
 pub use repair::conditions_due;
 
@@ -66,6 +68,8 @@ pub struct Snapshot {
     pub managed_nodes: ManagedNodes,
     /// Likely mistakes in the manifests of pending pods.
     pub remarks: Remarks,
+    /// CapacityBuffers with the number of their pods, which are the last ones of the problem; empty if the gate is off.
+    pub buffers: Vec<ResolvedBuffer>,
     /// Warnings for stderr, one line each.
     pub warnings: Vec<String>,
 }
@@ -76,8 +80,8 @@ pub struct Snapshot {
 /// Fails on errors that only appear when objects are combined. Errors of single pods, pools or claims are not returned:
 /// they become reasons in the plan, or warnings.
 pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -> Result<Snapshot, InputError> {
-    // The gates affect the engine and disruption only: overlays, buffers and static pools in the input always apply.
-    let Settings { gates: _, default_spread, legacy_node_repair: _ } = settings;
+    // Other gates affect the engine and disruption only: static pools in the input always apply.
+    let Settings { gates, default_spread, legacy_node_repair: _ } = settings;
     let mut problem = Problem::default();
     let mut warnings = Vec::new();
     let resolver = &mut resolve::Resolver::new(manifests, default_spread, &mut problem);
@@ -85,16 +89,26 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
     let mut guards = disruption::Guards::new(manifests, settings);
     let sort::Sorted { pending, telling, mut bound } = sort::Sorted::new(manifests, &roots, resolver, &mut guards);
     let daemons = nodes::daemons(manifests, resolver);
-    let pending = buffers::append(manifests, pending, resolver, &mut warnings);
+    let mut pending = pending;
+    let buffers = if gates.capacity_buffer {
+        buffers::append(manifests, &mut pending, resolver, &mut warnings)
+    } else {
+        buffers::warn_without_gate(manifests, &mut warnings);
+        Vec::new()
+    };
     warnings.append(&mut resolver.warnings());
     problem.pods = pending;
     problem.nodes = nodes::nodes(manifests, &bound, &daemons, &problem, &mut warnings);
     sort::release(&mut bound, &mut problem);
     problem.daemons = daemons.into_iter().map(|daemon| daemon.model).collect();
     pools::append(manifests, types, &mut problem, &mut warnings);
-    overlays::apply(manifests, &mut problem, &mut warnings);
+    if gates.node_overlay {
+        overlays::apply(manifests, &mut problem, &mut warnings);
+    } else {
+        overlays::warn_without_gate(manifests, &mut warnings);
+    }
     let remarks = Remarks::new(&problem, &telling);
     warnings.append(&mut remarks.warnings(&problem));
     let managed_nodes = disruption::managed_nodes(manifests, &problem, bound, guards, &mut warnings);
-    Ok(Snapshot { problem, managed_nodes, remarks, warnings })
+    Ok(Snapshot { problem, managed_nodes, remarks, buffers, warnings })
 }

@@ -1,19 +1,56 @@
 //! Application of NodeOverlays to the instance type catalogues.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use muster_scheduling::model::Problem;
-use muster_scheduling::overlay::{self, Overlay, OverlayOutcome, PriceChange};
+use muster_scheduling::model::{Catalogue, Problem};
+use muster_scheduling::overlay::{self, Overlay, OverlayOutcome, OverlayReport, PriceChange};
 
+use super::{Types, pools};
 use crate::{Manifests, NodeOverlay};
+
+/// Instance types of each NodePool with the NodeOverlays applied.
+#[derive(Debug, Clone, Default)]
+pub struct OverlaidTypes {
+    /// Result of each overlay, in the order in which they apply.
+    pub reports: Vec<OverlayReport>,
+    pools: BTreeMap<Arc<str>, Catalogue>,
+}
+
+impl OverlaidTypes {
+    /// Applies the NodeOverlays of `manifests` to the types of all its NodePools, since conflicts between overlays depend
+    /// on all of them.
+    #[must_use]
+    pub fn new(manifests: &Manifests, types: &Types<'_>) -> Self {
+        let mut problem = Problem::default();
+        pools::append(manifests, types, &mut problem, &mut Vec::new());
+        let reports = applied(manifests, &mut problem);
+        let catalogue = |index: usize| problem.catalogues.get(index).cloned().unwrap_or_default();
+        let pools = problem.pools.iter().map(|pool| (Arc::clone(&pool.name), catalogue(pool.catalogue))).collect();
+        Self { reports, pools }
+    }
+
+    /// Returns the types of a NodePool; `None` if it was not in the input, or was being deleted.
+    #[must_use]
+    pub fn of(&self, pool: &str) -> Option<&Catalogue> {
+        self.pools.get(pool)
+    }
+}
+
+/// Adds one warning if the input has NodeOverlays, which have no effect.
+pub(super) fn warn_without_gate(manifests: &Manifests, warnings: &mut Vec<String>) {
+    let count = manifests.node_overlays.len();
+    if count > 0 {
+        let overlays = if count == 1 { "1 NodeOverlay has".to_owned() } else { format!("{count} NodeOverlays have") };
+        warnings.push(format!(
+            "{overlays} no effect: the feature gate `NodeOverlay` is off; turn it on with `NodeOverlay=true`"
+        ));
+    }
+}
 
 /// Applies the overlays of the input; those without effect result in warnings.
 pub(super) fn apply(manifests: &Manifests, problem: &mut Problem, warnings: &mut Vec<String>) {
-    if manifests.node_overlays.is_empty() {
-        return;
-    }
-    let overlays: Vec<Overlay> = manifests.node_overlays.iter().map(overlay_of).collect();
-    for report in overlay::apply(&overlays, &mut problem.pools, &mut problem.catalogues) {
+    for report in applied(manifests, problem) {
         let why = match report.outcome {
             OverlayOutcome::Applied { .. } => continue,
             OverlayOutcome::Conflict { with } => format!("is skipped: it conflicts with `{}`", with.join("`, `")),
@@ -22,6 +59,14 @@ pub(super) fn apply(manifests: &Manifests, problem: &mut Problem, warnings: &mut
         };
         warnings.push(format!("NodeOverlay `{}` {why}", report.name));
     }
+}
+
+fn applied(manifests: &Manifests, problem: &mut Problem) -> Vec<OverlayReport> {
+    if manifests.node_overlays.is_empty() {
+        return Vec::new();
+    }
+    let overlays: Vec<Overlay> = manifests.node_overlays.iter().map(overlay_of).collect();
+    overlay::apply(&overlays, &mut problem.pools, &mut problem.catalogues)
 }
 
 fn overlay_of(overlay: &NodeOverlay) -> Overlay {

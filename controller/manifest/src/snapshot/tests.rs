@@ -15,7 +15,8 @@ mod volumes;
 fn snapshot(text: &str) -> Snapshot {
     let manifests = read_text("input", text).unwrap();
     assert_eq!(manifests.warnings, [""; 0], "{text}");
-    assemble(&manifests, &Settings::default(), &|_| Catalogue::default()).unwrap()
+    let settings = Settings { gates: FeatureGates::default().of_files(), ..Settings::default() };
+    assemble(&manifests, &settings, &|_| Catalogue::default()).unwrap()
 }
 
 /// A pod called `name` with more of a spec, in the flow style of YAML.

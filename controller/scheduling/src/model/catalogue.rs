@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use super::{InstanceType, Requirement, Requirements, Resource};
+use super::{InstanceType, Requirement, Requirements, Resource, Resources};
 use crate::labels;
 
 /// Instance types as one NodeClass sees them, in a fixed order.
@@ -16,8 +16,10 @@ use crate::labels;
 /// A plain value: it derefs to the types, catalogues of equal types are equal, and a clone shares everything. What
 /// solves need of the types alone is computed once, in the constructor: which types have which labels, which offerings
 /// have equal requirements, what is allocatable. To change a type, make another catalogue with [`Catalogue::edit`].
+///
+/// The second field has the types before NodeOverlays were applied, if any were.
 #[derive(Clone)]
-pub struct Catalogue(Arc<Ingested>);
+pub struct Catalogue(Arc<Ingested>, Option<Arc<Ingested>>);
 
 struct Ingested {
     types: Vec<InstanceType>,
@@ -93,7 +95,7 @@ impl Catalogue {
                 }
             }
         }
-        Self(Arc::new(Ingested {
+        let ingested = Ingested {
             columns: columns(&types),
             offering_keys: keys.into_iter().collect(),
             types,
@@ -103,7 +105,8 @@ impl Catalogue {
             resources,
             allocatable,
             most,
-        }))
+        };
+        Self(Arc::new(ingested), None)
     }
 
     /// Returns all types.
@@ -115,7 +118,49 @@ impl Catalogue {
     pub fn edit(&mut self, change: impl FnOnce(&mut Vec<InstanceType>)) {
         let mut types = self.0.types.clone();
         change(&mut types);
-        *self = Self::new(types);
+        *self = Self(Self::new(types).0, self.1.take());
+    }
+
+    /// Replaces the catalogue as [`Catalogue::edit`] does, and keeps the types before `change` as those that the cloud
+    /// knows. `change` must not add, remove or move types.
+    pub(crate) fn overlay(&mut self, change: impl FnOnce(&mut Vec<InstanceType>)) {
+        let plain = self.1.take().unwrap_or_else(|| Arc::clone(&self.0));
+        self.edit(change);
+        self.1 = Some(plain);
+    }
+
+    /// Returns the type with this index as the cloud knows it: without NodeOverlays.
+    #[must_use]
+    pub fn plain(&self, index: usize) -> Option<&InstanceType> {
+        self.1.as_ref().unwrap_or(&self.0).types.get(index)
+    }
+
+    /// Returns true if the catalogue is `other`, or `other` with NodeOverlays applied. Compares addresses, not types.
+    #[must_use]
+    pub fn is_made_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.1.as_ref().unwrap_or(&self.0), &other.0)
+    }
+
+    /// Returns true if a NodeOverlay has changed the price of an offering of the type with this index.
+    #[must_use]
+    pub fn has_other_price(&self, index: usize) -> bool {
+        let (Some((own, plain)), true) = (self.get(index).zip(self.plain(index)), self.1.is_some()) else {
+            return false;
+        };
+        own.offerings.iter().zip(&plain.offerings).any(|(own, plain)| own.price != plain.price)
+    }
+
+    /// Returns the resources of the type with this index that NodeOverlays have set.
+    #[must_use]
+    pub fn other_capacity(&self, index: usize) -> Resources {
+        let (Some((own, plain)), true) = (self.get(index).zip(self.plain(index)), self.1.is_some()) else {
+            return Resources::new();
+        };
+        let is_other = |resource: &Resource, amount: i64| {
+            !plain.capacity.contains(resource) || plain.capacity.get(resource) != amount
+        };
+        let all = own.capacity.iter().filter(|(resource, amount)| is_other(resource, *amount));
+        all.map(|(resource, amount)| (resource.clone(), amount)).collect()
     }
 
     /// Returns the column of the label `key`, `None` if no type has the label.
@@ -214,7 +259,12 @@ impl Deref for Catalogue {
 
 impl PartialEq for Catalogue {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0.types == other.0.types
+        let is_same = |one: &Arc<Ingested>, other: &Arc<Ingested>| Arc::ptr_eq(one, other) || one.types == other.types;
+        is_same(&self.0, &other.0)
+            && match (&self.1, &other.1) {
+                (Some(one), Some(other)) => is_same(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            }
     }
 }
 
@@ -329,7 +379,7 @@ fn columns(types: &[InstanceType]) -> Vec<(Arc<str>, LabelColumn)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Offering, Operator, Resources};
+    use crate::model::{Offering, Operator};
 
     fn of(key: &str, value: &str) -> (String, Requirement) {
         (key.to_owned(), Requirement::new(Operator::In, [value]))
@@ -375,5 +425,22 @@ mod tests {
         catalogue.edit(|types| types[0].offerings[0].available = false);
         assert_ne!(catalogue, before);
         assert!(catalogue.offers(0).is_empty() && before.offers(0).len() == 1);
+    }
+
+    #[test]
+    fn an_overlay_remembers_the_types_of_the_cloud() {
+        let plain: Catalogue = [instance_type("x", &[], &["a"]), instance_type("y", &[], &["a"])].into_iter().collect();
+        let mut catalogue = plain.clone();
+        assert!(catalogue.is_made_of(&plain) && !catalogue.has_other_price(0));
+        let gpu = Resource::new("example.com/gpu");
+        catalogue.overlay(|types| types[0].offerings[0].price = Some(0.5));
+        catalogue.overlay(|types| types[1].capacity.set(gpu.clone(), 8));
+        catalogue.edit(|types| types[1].offerings[0].available = false);
+        assert!(catalogue.is_made_of(&plain), "an edit does not forget them");
+        assert_eq!((catalogue.has_other_price(0), catalogue.has_other_price(1)), (true, false));
+        assert!(catalogue.other_capacity(0).is_empty());
+        assert_eq!(catalogue.other_capacity(1), Resources::from_iter([(gpu, 8)]));
+        assert_eq!(catalogue.plain(0), Some(&plain[0]));
+        assert_ne!(catalogue, plain);
     }
 }

@@ -275,7 +275,7 @@ fn write(changes: Vec<Changes>, pools: &mut [NodePool], catalogues: &mut Vec<Cat
         for (number, (changes, sharing)) in group.into_iter().enumerate() {
             let mut after = before.clone();
             if changes != Changes::default() {
-                after.edit(|types| {
+                after.overlay(|types| {
                     for ((type_index, offering), price) in changes.prices {
                         types[type_index].offerings[offering].price = Some(price);
                     }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
-use muster_api::{NodeClaim, NodeClassReference};
+use muster_api::{NodeClaim, NodeClassReference, labels};
 use muster_cloud::{Alternative, alternatives};
-use muster_scheduling::model::{Requirement, Requirements, Resource, Resources};
+use muster_manifest::NodeClass;
+use muster_manifest::snapshot::OverlaidTypes;
+use muster_scheduling::model::{Catalogue, Requirement, Requirements, Resource, Resources};
 use muster_stages::lifecycle::{Class, Listing, Readiness, decide, is_true};
 use muster_stages::state::{ClaimInputs, LiveClass};
 use muster_stages::step::Write;
@@ -92,6 +94,8 @@ impl Controller {
         let is_joining = !around.nodes.is_empty() && !is_true(around.claim, nodeclaim::REGISTERED);
         let hold = if is_joining { self.hold(name, now) } else { None };
         let id = around.claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+        // The instances of simulated clouds have no resources but their own.
+        let overlaid = muster_cloud::Overlaid::default();
         let seen = around.seen(ClaimInputs {
             class: &class,
             pause: self.pause(),
@@ -99,6 +103,7 @@ impl Controller {
             // Simulations have no node agents.
             expected: &[],
             alternatives: &alternatives,
+            overlaid: &overlaid,
             listing: id.and_then(|id| self.listings.get(id).copied()),
             answers: carriage.answers.clone(),
         });
@@ -134,9 +139,23 @@ impl Controller {
             return Vec::new();
         }
         let Some(types) = world.supply.of(&class.name) else { return Vec::new() };
+        let overlaid = self.overlaid(claim, world);
+        let types = overlaid.as_ref().unwrap_or(types);
         let mut all = alternatives(types, &requirements_of(claim), &requests_of(claim));
         self.refusals.sieve(&mut all, now);
         all
+    }
+
+    /// Returns the types of the claim's NodePool with the NodeOverlays applied; `None` without overlays.
+    fn overlaid(&self, claim: &NodeClaim, world: &World) -> Option<Catalogue> {
+        if !world.settings.gates.node_overlay || self.cluster.overlays().len() == 0 {
+            return None;
+        }
+        let pool = claim.metadata.labels.as_ref()?.get(labels::NODEPOOL)?;
+        let types = |class: Option<&NodeClass>| -> Catalogue {
+            world.supply.of(class.map_or("", |class| &*class.name)).cloned().unwrap_or_default()
+        };
+        OverlaidTypes::new(&self.cluster.pools_and_overlays(), &types).of(pool).cloned()
     }
 
     /// Returns a NodeClass as input of the stages.

@@ -157,6 +157,8 @@ impl Controller {
                     pool.status = Some((**status).clone());
                 })
             }
+            // Simulations do not show what overlays and buffers say of themselves.
+            Write::OverlayStatus { .. } | Write::BufferStatus { .. } => Ok(()),
             Write::Nominate { pod, node } => nominate(world, pod, node.as_ref()),
             Write::PodDeletionCost { pod, cost } => set_deletion_cost(world, pod, *cost),
             Write::Evict(pod) => {

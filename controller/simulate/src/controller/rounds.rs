@@ -132,6 +132,7 @@ impl Controller {
         let stops = self.stops(now);
         let round = Round {
             problem: &snapshot.problem,
+            buffers: &snapshot.buffers,
             view: moment.view(),
             pools: &pools,
             pause: self.pause(),

@@ -6,7 +6,7 @@ mod text;
 
 use std::io::{Write, stdin};
 
-use muster_manifest::snapshot::Settings;
+use muster_manifest::snapshot::{FeatureGates, Settings};
 use muster_manifest::{self as manifest, DefaultSpread, Fault, NodeClass};
 use muster_scheduling::disrupt;
 use muster_simulate::objects::{MOST, check, default_classes};
@@ -67,7 +67,8 @@ pub(crate) fn print(
     progress.clear();
     let said = |remark: &Remark| written.as_ref().map(|written| said(remark, written));
     report(&manifests, &remarks.iter().filter_map(said).collect::<Vec<_>>(), stderr);
-    let snapshot = Settings { gates: *gates, default_spread, legacy_node_repair: false };
+    let snapshot =
+        Settings { gates: FeatureGates { node_overlay: true, ..*gates }, default_spread, legacy_node_repair: false };
     let types = |class: Option<&NodeClass>| supply.types(class);
     let setting = |policy: Policy, script: Script| Setting {
         objects: objects.clone(),

@@ -13,7 +13,7 @@ use muster_stages::state::{Changed, Cluster, Kind};
 
 use super::{Item, Leader};
 use crate::provider::Provider;
-use crate::run::{disruption, now, reconcile, unhealthy};
+use crate::run::{buffers, disruption, now, reconcile, unhealthy};
 
 /// Delay before nominations, so that several nodes and pods are handled together. It grows by the same amount for every
 /// thousand pending pods, since all of them are examined again.
@@ -40,6 +40,11 @@ impl<P: Provider> Leader<P> {
         for class in cluster.classes().filter(|class| class.reference.kind == P::CLASS) {
             self.work_queue.want(Item::Class(class.reference.name.clone()), now);
         }
+        self.work_queue.want(Item::Overlays, now);
+        self.work_queue.want(Item::Buffers, now);
+        if buffers::are_kept(&self.context, &cluster) {
+            self.window.arrive("buffers", now);
+        }
         for pod in cluster.unbound() {
             self.window.arrive(&pod.uid, now);
         }
@@ -61,6 +66,19 @@ impl<P: Provider> Leader<P> {
         let of_daemons = [Kind::DaemonSet, Kind::LimitRange, Kind::RuntimeClass];
         if changed.has_new_policy || of_daemons.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.context.leader_state().plan.forget_fruitless();
+        }
+        let of_overlays = [Kind::NodeOverlay, Kind::NodePool, Kind::Ec2NodeClass, Kind::KwokNodeClass];
+        if of_overlays.iter().any(|kind| changed.kinds.contains(*kind)) {
+            self.context.leader_state().overlaid = None;
+        }
+        if buffers::concern(changed) {
+            self.work_queue.want(Item::Buffers, now);
+            if buffers::are_kept(&self.context, &cluster) {
+                self.window.arrive("buffers", now);
+            }
+        }
+        if changed.has_new_policy || changed.kinds.contains(Kind::NodeOverlay) {
+            self.work_queue.want(Item::Overlays, now);
         }
         for claim in changed.claims.iter().filter_map(|name| cluster.claim(name)) {
             self.context.leader_state().plan.observe(claim, now);
@@ -108,8 +126,10 @@ impl<P: Provider> Leader<P> {
                 .keep_turns(cluster.claims().filter(stays).filter_map(|claim| claim.metadata.uid.as_deref()));
         }
         // The supply of nodes for pending pods has changed.
-        let supply = [Kind::NodePool, Kind::Ec2NodeClass, Kind::KwokNodeClass, Kind::NodeOverlay, Kind::CapacityBuffer];
-        let is_of_use = cluster.count_unbound() > 0 || cluster.pools().any(|pool| pool.spec.replicas.is_some());
+        let supply = [Kind::NodePool, Kind::Ec2NodeClass, Kind::KwokNodeClass, Kind::NodeOverlay];
+        let is_of_use = cluster.count_unbound() > 0
+            || cluster.pools().any(|pool| pool.spec.replicas.is_some())
+            || buffers::are_kept(&self.context, &cluster);
         if is_of_use && supply.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.window.arrive("supply", now);
         }

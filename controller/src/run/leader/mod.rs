@@ -34,7 +34,7 @@ use self::decision_order::{Turn, Waiting};
 use super::context::LeaderContext;
 use super::orders::{self, Ordered};
 use super::work_queue::{Verdict, WorkQueue};
-use super::{disruption, garbage, now, reconcile, round, static_capacity};
+use super::{buffers, disruption, garbage, now, overlays, reconcile, round, static_capacity};
 use crate::edge::ObservedVersions;
 use crate::provider::Provider;
 
@@ -52,6 +52,10 @@ enum Item {
     Claim(String),
     Pool(String),
     Class(String),
+    /// All NodeOverlays.
+    Overlays,
+    /// All CapacityBuffers.
+    Buffers,
 }
 
 /// Result of a task.
@@ -213,8 +217,12 @@ impl<P: Provider> Leader<P> {
                 self.is_planning = false;
                 // The room of a pod may be given to another pod, which causes no change. Pods that found no place in
                 // the cluster as it still is wait for a change.
-                let is_at_rest = !self.has_changed && self.context.memory().plan.has_only_unplaced();
-                let waits = !is_at_rest && self.context.cluster_cache.read().count_unbound() > 0;
+                let is_at_rest = !self.has_changed && self.context.leader_state().plan.has_only_unplaced();
+                let waits = {
+                    let cluster = self.context.cluster_cache.read();
+                    !is_at_rest && cluster.count_unbound() > 0 || buffers::are_kept(&self.context, &cluster)
+                };
+                self.work_queue.want(Item::Buffers, now);
                 self.note_holds(now);
                 self.decide_at = [step.again, waits.then(|| after(now, AGAIN))].into_iter().flatten().min();
                 self.nominate_at = Some(now);
@@ -343,6 +351,8 @@ impl<P: Provider> Leader<P> {
                         reconcile::pool(&context, name).await.or_sooner(again)
                     }
                     Item::Class(name) => reconcile::class(&context, name).await,
+                    Item::Overlays => overlays::reconcile(&context).await,
+                    Item::Buffers => buffers::reconcile(&context).await,
                 };
                 Done::Reconciled(item, verdict)
             });

@@ -78,6 +78,7 @@ pub(crate) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
         taints: spec.taints.iter().chain(&spec.startup_taints).cloned().collect(),
         requests: spec.resources.requests.iter().map(|(name, amount)| (name.to_owned(), amount.0.clone())).collect(),
         tags: BTreeMap::from([("karpenter.sh/nodeclaim".to_owned(), seen.name())]),
+        overlaid: seen.overlaid.clone(),
     };
     Step::act([Write::Cloud(Call::Launch(Box::new(request)))])
 }
@@ -175,8 +176,11 @@ fn launched_as(seen: &Seen<'_>, launched: &Launched, now: Timestamp) -> Step {
     .without_annotation(annotations::LAUNCH_NOT_BEFORE)
     .against(&seen.claim.metadata);
     let mut draft = Draft::of(seen, now);
+    // The cloud does not know the resources of NodeOverlays, which appear on the Node once its device plugin runs.
+    let more = seen.overlaid.capacity.get(&instance.offering.instance_type);
     let quantities = |all: &BTreeMap<String, String>| -> Quantities {
-        all.iter().map(|(resource, amount)| (resource.clone(), Quantity(amount.clone()))).collect()
+        let all = all.iter().chain(more.into_iter().flatten());
+        all.map(|(resource, amount)| (resource.clone(), Quantity(amount.clone()))).collect()
     };
     let status = draft.fields();
     status.provider_id = Some(instance.provider_id.clone());

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use muster_api::{NodeClaim, NodeClassReference, NodePool, annotations, taints};
-use muster_cloud::{Alternative, CloudError, Instance, InstanceState, LaunchError, Launched};
+use muster_cloud::{Alternative, CloudError, Instance, InstanceState, LaunchError, Launched, Overlaid};
 
 use super::pause::Pause;
 use crate::node::Node;
@@ -42,6 +42,8 @@ pub struct Seen<'a> {
     /// Alternatives for the launch, cheapest first, without those refused recently ([`muster_cloud::alternatives`],
     /// [`muster_cloud::Refusals::sieve`]).
     pub alternatives: &'a [Alternative],
+    /// Changes of NodeOverlays to these.
+    pub overlaid: &'a Overlaid,
     /// State of the claim's instance in the last listing.
     pub listing: Option<Listing>,
     /// Results of the calls of earlier steps.

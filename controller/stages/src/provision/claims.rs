@@ -100,7 +100,7 @@ pub fn claim(problem: &Problem, node: &NewNode, pool: &NodePool, name: String) -
         metadata: ObjectMeta {
             name: Some(name),
             labels: Some(labels),
-            annotations: Some(annotations_of(node, pool)),
+            annotations: Some(annotations_of(problem, node, pool)),
             // Set on creation, so that the instance is never orphaned, and one write is saved.
             finalizers: Some(vec![annotations::TERMINATION_FINALIZER.to_owned()]),
             owner_references: Some(vec![OwnerReference {
@@ -132,7 +132,15 @@ fn types_of<'p>(problem: &'p Problem, node: &NewNode) -> Vec<&'p InstanceType> {
     node.alternatives.iter().filter_map(|one| types.get(*one)).collect()
 }
 
-fn annotations_of(node: &NewNode, pool: &NodePool) -> BTreeMap<String, String> {
+fn annotations_of(problem: &Problem, node: &NewNode, pool: &NodePool) -> BTreeMap<String, String> {
+    let catalogue = &problem.catalogues[problem.pools[node.pool].catalogue];
+    // As for the requirements: which type a node of a static pool gets is decided at launch.
+    let types: &[usize] = if pool.spec.replicas.is_none() { &node.alternatives } else { &[] };
+    let overlaid = [
+        (annotations::PRICE_OVERLAY_APPLIED, types.iter().any(|index| catalogue.has_other_price(*index))),
+        (annotations::CAPACITY_OVERLAY_APPLIED, types.iter().any(|index| !catalogue.other_capacity(*index).is_empty())),
+    ];
+    let overlaid = overlaid.into_iter().filter(|(_, is_applied)| *is_applied).map(|(key, _)| (key, "true".to_owned()));
     let mut all = pool.spec.template.metadata.annotations.clone();
     let relaxed =
         node.min_values_relaxed.map(|relaxed| (annotations::NODECLAIM_MIN_VALUES_RELAXED, relaxed.to_string()));
@@ -141,7 +149,7 @@ fn annotations_of(node: &NewNode, pool: &NodePool) -> BTreeMap<String, String> {
         (annotations::NODEPOOL_HASH_VERSION, hash::NODEPOOL_HASH_VERSION.to_owned()),
         (annotations::LAUNCH_ATTEMPT, "1".to_owned()),
     ];
-    all.extend(own.into_iter().chain(relaxed).map(|(key, value)| (key.to_owned(), value)));
+    all.extend(own.into_iter().chain(relaxed).chain(overlaid).map(|(key, value)| (key.to_owned(), value)));
     all
 }
 

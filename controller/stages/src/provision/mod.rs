@@ -35,6 +35,7 @@
 //! A claim's name is a function of the decision, so that a decision repeated after a crash creates nothing twice.
 
 mod admission;
+mod buffers;
 mod claims;
 mod equivalent_pods;
 mod fruitless;
@@ -62,11 +63,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use muster_api::{NodeClaim, NodePool, conditions::reason};
 use muster_cloud::after;
+use muster_manifest::snapshot::ResolvedBuffer;
 use muster_scheduling::explain::Explainer;
 use muster_scheduling::model::{self, Pod, Problem};
 use muster_scheduling::{NewNode, Place, Solution, Violation, validate};
 
 pub(crate) use self::admission::{Admissions, Denied};
+use self::buffers::Counted;
+pub use self::buffers::{BufferOutcome, BufferPlaces};
 pub use self::claims::{claim, name};
 use self::fruitless::Allowed;
 pub use self::gang::Late;
@@ -105,6 +109,8 @@ pub struct Settings {
 pub struct Round<'a> {
     /// The cluster, from [`muster_manifest::snapshot::assemble`].
     pub problem: &'a Problem,
+    /// CapacityBuffers, from there.
+    pub buffers: &'a [ResolvedBuffer],
     /// Claims, pods and Nodes, observed at the same time.
     pub view: PlacementView<'a>,
     /// NodePools by name, observed at the same time.
@@ -128,6 +134,8 @@ pub struct Outcome {
     pub plan: Plan,
     /// Statistics of the round.
     pub figures: Figures,
+    /// CapacityBuffers, and where their pods have room.
+    pub buffers: Vec<BufferOutcome>,
     /// Violations by the packer, which are bugs to be reported. Nodes with a violation are not launched; violations
     /// between pods are left to kube-scheduler to refuse.
     pub violations: Vec<Violation>,
@@ -136,7 +144,7 @@ pub struct Outcome {
 /// Statistics of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Figures {
-    /// Pods in the solved problem.
+    /// Pods in the solved problem, without those of CapacityBuffers.
     pub pods: usize,
     /// Pods of these without a place.
     pub unplaced: usize,
@@ -202,7 +210,10 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     if draft.problem.pods.is_empty() && draft.held.is_empty() && !lacks_replicas {
         let figures = Figures { waiting: draft.waiting, ignored: draft.ignored, held, ..Figures::default() };
         plan.unplaced = None;
-        return Outcome { step: Step { writes: Vec::new(), again: settled }, plan, figures, violations: Vec::new() };
+        let (problem, solution, failures) = (&draft.problem, &Solution::default(), &BTreeMap::new());
+        let buffers = Counted { round, problem, solution, plan: &plan, failures }.outcomes();
+        let step = Step { writes: Vec::new(), again: settled };
+        return Outcome { step, plan, figures, buffers, violations: Vec::new() };
     }
     if let Some(known) = plan.unplaced.take().filter(|known| known.answers(&draft.problem, &round.settings.packing)) {
         return still_unplaced(round, &draft, plan, known, settled, now);
@@ -213,7 +224,7 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
     let is_whole = draft.waiting == waiting;
     let problem = &draft.problem;
     let mut figures = Figures {
-        pods: problem.pods.len(),
+        pods: problem.pods.iter().filter(|pod| round.view.pending_pod(&pod.name).is_some()).count(),
         waiting: draft.waiting,
         ignored: draft.ignored,
         held,
@@ -239,8 +250,11 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
         let failures = decided.failures.iter().map(|(pod, why)| (*pod, why.clone())).collect();
         decided.plan.unplaced = Some(Arc::new(Unplaced::new(problem.clone(), round.settings.packing, failures)));
     }
-    figures.unplaced = decided.failures.len() + draft.held.len();
-    decided.outcome(figures, now)
+    let unplaced = decided.failures.keys().filter(|pod| decided.set_of(**pod).is_some()).count();
+    figures.unplaced = unplaced + draft.held.len();
+    let Decided { plan, failures, .. } = &decided;
+    let buffers = Counted { round, problem, solution: &turned, plan, failures }.outcomes();
+    decided.outcome(figures, buffers, now)
 }
 
 /// Returns the outcome of a round whose problem is the one in which no pod found a place before.
@@ -252,15 +266,18 @@ fn still_unplaced(
     settled: Option<Timestamp>,
     now: Timestamp,
 ) -> Outcome {
+    let pods = draft.problem.pods.iter().filter(|pod| round.view.pending_pod(&pod.name).is_some()).count();
     let figures = Figures {
-        pods: draft.problem.pods.len(),
-        unplaced: draft.problem.pods.len() + draft.held.len(),
+        pods,
+        unplaced: pods + draft.held.len(),
         waiting: draft.waiting,
         ignored: draft.ignored,
         held: plan.held_sets(now),
         ..Figures::default()
     };
-    let failures = known.failures().collect();
+    let failures: BTreeMap<usize, Failure> = known.failures().collect();
+    let (problem, solution) = (&draft.problem, &Solution::default());
+    let buffers = Counted { round, problem, solution, plan: &plan, failures: &failures }.outcomes();
     plan.unplaced = Some(Arc::new(Arc::unwrap_or_clone(known).again()));
     let decided = Decided {
         round,
@@ -273,7 +290,7 @@ fn still_unplaced(
         again: settled,
         at: now,
     };
-    decided.outcome(figures, now)
+    decided.outcome(figures, buffers, now)
 }
 
 /// A decided round whose writes are being prepared.
@@ -412,7 +429,7 @@ impl Decided<'_, '_> {
         }
     }
 
-    fn outcome(mut self, figures: Figures, now: Timestamp) -> Outcome {
+    fn outcome(mut self, figures: Figures, buffers: Vec<BufferOutcome>, now: Timestamp) -> Outcome {
         if !self.failures.is_empty() {
             let retry = self.plan.unplaced.as_ref().map_or(after(now, RETRY), |known| known.retry_at(now));
             self.again = [self.again, Some(retry)].into_iter().flatten().min();
@@ -430,7 +447,7 @@ impl Decided<'_, '_> {
         let events = last_event::events(&mut self.plan, &self.round.view, failures, now);
         self.writes.extend(events);
         let step = Step { writes: self.writes, again: self.again };
-        Outcome { step, plan: self.plan, figures, violations: self.violations }
+        Outcome { step, plan: self.plan, figures, buffers, violations: self.violations }
     }
 }
 

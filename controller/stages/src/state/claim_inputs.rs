@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use muster_api::{NodeClaim, NodePool};
-use muster_cloud::Alternative;
+use muster_cloud::{Alternative, Overlaid};
 
 use super::cluster::Cluster;
 use super::devices::published;
@@ -46,6 +46,8 @@ pub struct ClaimInputs<'a> {
     pub expected: &'a [Subject],
     /// Offerings that it may be launched as.
     pub alternatives: &'a [Alternative],
+    /// Changes of NodeOverlays to these.
+    pub overlaid: &'a Overlaid,
     /// State of its instance in the last list of instances.
     pub listing: Option<Listing>,
     /// Results of the calls that earlier steps requested.
@@ -112,7 +114,7 @@ impl Surroundings<'_> {
     /// Returns the input of the lifecycle stages.
     #[must_use]
     pub fn seen<'a>(&'a self, held: ClaimInputs<'a>) -> Seen<'a> {
-        let ClaimInputs { class, pause, registration_hold, expected, alternatives, listing, answers } = held;
+        let ClaimInputs { class, pause, registration_hold, expected, alternatives, overlaid, listing, answers } = held;
         // Only the cloud knows the host name of the instance, under which its Node registers by default.
         let host_name = answers.instance.as_ref().and_then(|answer| answer.as_ref().ok()?.host_name.clone());
         let namesake = host_name.and_then(|name| self.cluster.node(&name));
@@ -131,6 +133,7 @@ impl Surroundings<'_> {
             residents: if self.is_ending() { self.residents() } else { &[] },
             attachments: &self.attachments,
             alternatives,
+            overlaid,
             listing,
             answers,
         }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use muster_api::{NodeClaim, NodeClassReference, NodePool, annotations};
+use muster_api::{CapacityBuffer, NodeClaim, NodeClassReference, NodeOverlay, NodePool, annotations};
 use muster_manifest::{
-    self as manifest, CapacityBuffer, Claim, CsiNode, DaemonSet, DisruptionBudget, LimitRange, Meta, NodeOverlay,
-    PersistentVolume, PriorityClass, RuntimeClass, Service, StorageClass, VolumeAttachment,
+    self as manifest, Claim, CsiNode, DaemonSet, DisruptionBudget, LimitRange, Meta, PersistentVolume, PodTemplate,
+    PriorityClass, RuntimeClass, Service, StorageClass, VolumeAttachment, Workload,
 };
 use serde::Serialize;
 
@@ -63,8 +63,11 @@ pub struct Cluster {
     pub(super) namespaces: BTreeMap<Arc<str>, Meta>,
     pub(super) daemon_sets: BTreeMap<Arc<str>, DaemonSet>,
     pub(super) limit_ranges: BTreeMap<Arc<str>, LimitRange>,
-    pub(super) overlays: BTreeMap<Arc<str>, NodeOverlay>,
-    pub(super) buffers: BTreeMap<Arc<str>, CapacityBuffer>,
+    pub(super) overlays: BTreeMap<Arc<str>, LiveOverlay>,
+    pub(super) buffers: BTreeMap<Arc<str>, LiveBuffer>,
+    pub(super) pod_templates: BTreeMap<Arc<str>, LiveTemplate>,
+    /// Workloads that CapacityBuffers may refer to, by kind and path.
+    pub(super) scaled: BTreeMap<(Kind, Arc<str>), Workload>,
     pub(super) volume_claims: BTreeMap<Arc<str>, Claim>,
     pub(super) volumes: BTreeMap<Arc<str>, PersistentVolume>,
     pub(super) storage_classes: BTreeMap<Arc<str>, StorageClass>,
@@ -99,6 +102,35 @@ pub(super) struct LiveClaim {
 pub(super) struct LivePool {
     pub(super) typed: NodePool,
     pub(super) compact: Option<manifest::NodePool>,
+}
+
+/// A NodeOverlay in both forms.
+#[derive(Debug, PartialEq)]
+pub struct LiveOverlay {
+    /// The API object, without `managedFields`.
+    pub typed: NodeOverlay,
+    /// Input of the engine; none if the object is invalid.
+    pub(super) compact: Option<manifest::NodeOverlay>,
+    /// Error of the validation that goes beyond that of the API server.
+    pub refusal: Option<String>,
+}
+
+/// A CapacityBuffer in both forms.
+#[derive(Debug, PartialEq)]
+pub struct LiveBuffer {
+    /// The API object, without `managedFields`.
+    pub typed: CapacityBuffer,
+    /// Input of the engine; none if the object is invalid.
+    pub(super) compact: Option<manifest::CapacityBuffer>,
+    /// Error of the validation that goes beyond that of the API server.
+    pub refusal: Option<String>,
+}
+
+/// A PodTemplate.
+#[derive(Debug, PartialEq)]
+pub(super) struct LiveTemplate {
+    pub(super) template: Arc<PodTemplate>,
+    pub(super) generation: Option<i64>,
 }
 
 // === changing it ===
@@ -316,6 +348,22 @@ impl Cluster {
         self.pools.values().map(|pool| &pool.typed)
     }
 
+    /// Returns all NodeOverlays, by name.
+    pub fn overlays(&self) -> impl ExactSizeIterator<Item = &LiveOverlay> {
+        self.overlays.values()
+    }
+
+    /// Returns all CapacityBuffers, by `namespace/name`.
+    pub fn buffers(&self) -> impl ExactSizeIterator<Item = (&str, &LiveBuffer)> {
+        self.buffers.iter().map(|(path, buffer)| (&**path, buffer))
+    }
+
+    /// Returns the `metadata.generation` of a PodTemplate (`namespace/name`).
+    #[must_use]
+    pub fn generation_of_template(&self, path: &str) -> Option<i64> {
+        self.pod_templates.get(path)?.generation
+    }
+
     /// Returns a NodeClass.
     #[must_use]
     pub fn class(&self, reference: &NodeClassReference) -> Option<&LiveClass> {
@@ -361,6 +409,10 @@ impl Cluster {
             Kind::NodeClaim => keys(&self.claims),
             Kind::NodeOverlay => keys(&self.overlays),
             Kind::CapacityBuffer => keys(&self.buffers),
+            Kind::PodTemplate => keys(&self.pod_templates),
+            Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet => {
+                self.scaled.keys().filter(|(of, _)| *of == kind).map(|(_, path)| Arc::clone(path)).collect()
+            }
             Kind::Ec2NodeClass | Kind::KwokNodeClass => {
                 self.classes.keys().filter(|(of, _)| *of == kind).map(|(_, name)| Arc::clone(name)).collect()
             }

@@ -25,11 +25,15 @@ pub enum Kind {
     Ec2NodeClass,
     KwokNodeClass,
     CapacityBuffer,
+    PodTemplate,
+    Deployment,
+    StatefulSet,
+    ReplicaSet,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 25] = [
         Self::Namespace,
         Self::Node,
         Self::Pod,
@@ -51,6 +55,10 @@ impl Kind {
         Self::Ec2NodeClass,
         Self::KwokNodeClass,
         Self::CapacityBuffer,
+        Self::PodTemplate,
+        Self::Deployment,
+        Self::StatefulSet,
+        Self::ReplicaSet,
     ];
 
     /// Returns its `kind`.
@@ -78,6 +86,10 @@ impl Kind {
             Self::Ec2NodeClass => "EC2NodeClass",
             Self::KwokNodeClass => "KWOKNodeClass",
             Self::CapacityBuffer => "CapacityBuffer",
+            Self::PodTemplate => "PodTemplate",
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::ReplicaSet => "ReplicaSet",
         }
     }
 
@@ -97,8 +109,9 @@ impl Kind {
             | Self::PersistentVolumeClaim
             | Self::PersistentVolume
             | Self::LimitRange
+            | Self::PodTemplate
             | Self::Service => "v1",
-            Self::DaemonSet => "apps/v1",
+            Self::DaemonSet | Self::Deployment | Self::StatefulSet | Self::ReplicaSet => "apps/v1",
             Self::RuntimeClass => "node.k8s.io/v1",
             Self::PodDisruptionBudget => "policy/v1",
             Self::PriorityClass => "scheduling.k8s.io/v1",
@@ -123,6 +136,10 @@ impl Kind {
                 | Self::LimitRange
                 | Self::Service
                 | Self::CapacityBuffer
+                | Self::PodTemplate
+                | Self::Deployment
+                | Self::StatefulSet
+                | Self::ReplicaSet
         )
     }
 }

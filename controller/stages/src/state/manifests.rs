@@ -1,8 +1,11 @@
 //! Cluster state in the format that the engine also reads from files.
 
-use muster_manifest::{Manifests, Pod};
+use std::sync::Arc;
+
+use muster_manifest::{BufferSource, Manifests, Pod};
 
 use super::cluster::Cluster;
+use super::kind::Kind;
 
 impl Cluster {
     /// Returns only NodePools, NodeClaims and Nodes, which is all that [`crate::roster`] needs.
@@ -12,6 +15,18 @@ impl Cluster {
             nodes: self.nodes.values().filter_map(|node| node.compact.clone()).collect(),
             node_claims: self.claims.values().filter_map(|claim| claim.compact.clone()).collect(),
             node_pools: self.pools.values().filter_map(|pool| pool.compact.clone()).collect(),
+            ..Manifests::default()
+        }
+    }
+
+    /// Returns only NodePools, NodeClasses and NodeOverlays, which is all that
+    /// [`muster_manifest::snapshot::OverlaidTypes`] needs.
+    #[must_use]
+    pub fn pools_and_overlays(&self) -> Manifests {
+        Manifests {
+            node_pools: self.pools.values().filter_map(|pool| pool.compact.clone()).collect(),
+            node_classes: self.classes.values().filter_map(|class| class.manifest.clone()).collect(),
+            node_overlays: self.overlays.values().filter_map(|overlay| overlay.compact.clone()).collect(),
             ..Manifests::default()
         }
     }
@@ -26,8 +41,8 @@ impl Cluster {
         let mut manifests = Manifests {
             pods: Vec::with_capacity(self.pods.len()),
             node_classes: self.classes.values().filter_map(|class| class.manifest.clone()).collect(),
-            node_overlays: self.overlays.values().cloned().collect(),
-            capacity_buffers: self.buffers.values().cloned().collect(),
+            node_overlays: self.overlays.values().filter_map(|overlay| overlay.compact.clone()).collect(),
+            capacity_buffers: self.buffers.values().filter_map(|buffer| buffer.compact.clone()).collect(),
             daemon_sets: self.daemon_sets.values().cloned().collect(),
             limit_ranges: self.limit_ranges.values().cloned().collect(),
             claims: self.volume_claims.clone(),
@@ -42,10 +57,31 @@ impl Cluster {
             services: self.services.values().cloned().collect(),
             ..self.nodes_and_claims()
         };
+        self.add_templates(&mut manifests);
         let readable = self.pods.values().filter(|pod| pod.is_readable);
         // The sequence orders pods relative to workloads, which are absent here.
         let numbered = readable.zip(1..).map(|(pod, sequence)| Pod { sequence, ..pod.pod.clone() });
         manifests.pods.extend(numbered);
         manifests
+    }
+
+    /// Adds the PodTemplates and workloads that the CapacityBuffers refer to.
+    fn add_templates(&self, manifests: &mut Manifests) {
+        for buffer in &manifests.capacity_buffers {
+            let path = |name: &str| -> Arc<str> { format!("{}/{name}", buffer.meta.namespace).into() };
+            match &buffer.source {
+                Some(BufferSource::Template(name)) => {
+                    let path = path(name);
+                    if let Some(live) = self.pod_templates.get(&path) {
+                        manifests.pod_templates.insert(path, Arc::clone(&live.template));
+                    }
+                }
+                Some(BufferSource::Workload { group: _, kind, name }) => {
+                    let key = Kind::named(kind).map(|kind| (kind, path(name)));
+                    manifests.scaled.extend(key.and_then(|key| self.scaled.get(&key)).cloned());
+                }
+                None => {}
+            }
+        }
     }
 }

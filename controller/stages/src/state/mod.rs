@@ -37,7 +37,7 @@ mod tests;
 pub use changed::{Changed, Kinds};
 pub use claim_inputs::{ClaimInputs, Surroundings};
 pub use class::LiveClass;
-pub use cluster::Cluster;
+pub use cluster::{Cluster, LiveBuffer, LiveOverlay};
 pub use kind::Kind;
 pub use pod::LivePod;
 pub use round_input::Moment;

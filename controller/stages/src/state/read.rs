@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use muster_api::{NodeClaim, NodeClassReference, NodePool};
+use muster_api::{CapacityBuffer, NodeClaim, NodeClassReference, NodeOverlay, NodePool};
 use muster_manifest::{self as manifest, Decoded, Field, Judgement, Object, PodTemplate, Skip, Tree, Trimmed, Unknown};
 use serde::de::{Deserialize, DeserializeSeed};
 use serde_json::Value;
 
 use super::class::LiveClass;
+use super::cluster::{LiveBuffer, LiveOverlay};
 use super::devices::Slice;
 use super::kind::Kind;
 use super::pod::{self, LivePod};
@@ -33,6 +34,10 @@ pub(super) enum Word {
     Claim(Box<NodeClaim>, Option<Box<manifest::NodeClaim>>),
     Pool(Box<NodePool>, Option<Box<manifest::NodePool>>),
     Class(Box<LiveClass>),
+    Overlay(Box<LiveOverlay>),
+    Buffer(Box<LiveBuffer>),
+    /// A PodTemplate with its generation.
+    Template(Box<PodTemplate>, Option<i64>),
     Slice(Slice),
     Other(Object),
 }
@@ -90,28 +95,38 @@ const CONDITION: &[Skip] = &[
 const VOLUME: &[Skip] =
     &[Skip::all("configMap"), Skip::all("downwardAPI"), Skip::all("projected"), Skip::all("secret")];
 
+/// Fields of the specs of pods that concern running them and not scheduling.
+const POD_SPEC: &[Skip] = &[
+    Skip::below("containers", CONTAINER),
+    Skip::below("initContainers", CONTAINER),
+    Skip::below("volumes", VOLUME),
+    Skip::all("dnsConfig"),
+    Skip::all("dnsPolicy"),
+    Skip::all("enableServiceLinks"),
+    Skip::all("ephemeralContainers"),
+    Skip::all("hostAliases"),
+    Skip::all("imagePullSecrets"),
+    Skip::all("preemptionPolicy"),
+    Skip::all("restartPolicy"),
+    Skip::all("securityContext"),
+    Skip::all("serviceAccount"),
+    Skip::all("serviceAccountName"),
+];
+
+const OF_TEMPLATE: Skip = Skip::below("template", &[Skip::below("spec", POD_SPEC)]);
+const TEMPLATE: &[Skip] = &[META, OF_TEMPLATE];
+
+/// Fields of workloads that CapacityBuffers do not need. Annotations may repeat the whole object.
+const WORKLOAD: &[Skip] = &[
+    Skip::below("metadata", &[Skip::all("managedFields"), Skip::all("annotations")]),
+    Skip::below("spec", &[OF_TEMPLATE]),
+    Skip::all("status"),
+];
+
 /// Fields of pods that concern running them and not scheduling.
 const POD: &[Skip] = &[
     META,
-    Skip::below(
-        "spec",
-        &[
-            Skip::below("containers", CONTAINER),
-            Skip::below("initContainers", CONTAINER),
-            Skip::below("volumes", VOLUME),
-            Skip::all("dnsConfig"),
-            Skip::all("dnsPolicy"),
-            Skip::all("enableServiceLinks"),
-            Skip::all("ephemeralContainers"),
-            Skip::all("hostAliases"),
-            Skip::all("imagePullSecrets"),
-            Skip::all("preemptionPolicy"),
-            Skip::all("restartPolicy"),
-            Skip::all("securityContext"),
-            Skip::all("serviceAccount"),
-            Skip::all("serviceAccountName"),
-        ],
-    ),
+    Skip::below("spec", POD_SPEC),
     Skip::below(
         "status",
         &[
@@ -150,6 +165,8 @@ fn tree(kind: Kind, text: &str) -> Result<Tree<'_>, serde_json::Error> {
     let skips = match kind {
         Kind::Pod => POD,
         Kind::Node => NODE,
+        Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet => WORKLOAD,
+        Kind::PodTemplate => TEMPLATE,
         _ => OBJECT,
     };
     Trimmed(skips).deserialize(&mut serde_json::Deserializer::from_str(text))
@@ -177,10 +194,15 @@ fn read_tree(kind: Kind, tree: &Tree<'_>, text: &str) -> ParsedObject {
             Some(slice) => (Some(Word::Slice(slice)), None),
             None => (None, Some("it names no driver or no pool".to_owned())),
         },
-        Kind::NodeOverlay | Kind::CapacityBuffer => {
-            let (decoded, problem) = judged(kind, &mut judge(kind, tree));
-            (decoded.map(Word::Other), problem)
-        }
+        Kind::NodeOverlay => overlay(tree),
+        Kind::CapacityBuffer => buffer(tree),
+        // Only an old revision of a Deployment has no replicas; there are many of them.
+        Kind::ReplicaSet if is_controlled(tree) && has_no_replicas(tree) => (None, None),
+        Kind::PodTemplate => match decoded(kind, tree) {
+            Ok(Object::PodTemplate(_, template)) => (Some(Word::Template(template, generation_of(tree))), None),
+            Ok(_) => (None, None),
+            Err(problem) => (None, Some(problem)),
+        },
         _ => match decoded(kind, tree) {
             Ok(object) => (Some(Word::Other(object)), None),
             Err(problem) => (None, Some(problem)),
@@ -268,6 +290,45 @@ fn pool(tree: &Tree<'_>) -> (Option<Word>, Option<String>) {
     let (compact, problem) = judged(Kind::NodePool, &mut judgement);
     let compact = compact.and_then(|object| if let Object::NodePool(pool) = object { Some(pool) } else { None });
     (Some(Word::Pool(Box::new(pool), compact)), problem)
+}
+
+fn buffer(tree: &Tree<'_>) -> (Option<Word>, Option<String>) {
+    let mut judgement = judge(Kind::CapacityBuffer, tree);
+    let mut typed = match CapacityBuffer::deserialize(&judgement.completed) {
+        Ok(typed) => typed,
+        Err(error) => return (None, Some(error.to_string())),
+    };
+    typed.metadata.managed_fields = None;
+    let (compact, refusal) = judged(Kind::CapacityBuffer, &mut judgement);
+    let compact = compact.and_then(|object| if let Object::CapacityBuffer(it) = object { Some(*it) } else { None });
+    let buffer = LiveBuffer { typed, compact, refusal: refusal.clone() };
+    (Some(Word::Buffer(Box::new(buffer))), refusal)
+}
+
+fn generation_of(tree: &Tree<'_>) -> Option<i64> {
+    tree.get("metadata")?.get("generation")?.to_json().as_i64()
+}
+
+fn is_controlled(tree: &Tree<'_>) -> bool {
+    let owners = tree.get("metadata").and_then(|meta| meta.get("ownerReferences"));
+    owners.is_some_and(|owners| !matches!(owners, Tree::Null))
+}
+
+fn has_no_replicas(tree: &Tree<'_>) -> bool {
+    tree.get("spec").and_then(|spec| spec.get("replicas")).is_some_and(|count| count.to_json().as_i64() == Some(0))
+}
+
+fn overlay(tree: &Tree<'_>) -> (Option<Word>, Option<String>) {
+    let mut judgement = judge(Kind::NodeOverlay, tree);
+    let mut typed = match NodeOverlay::deserialize(&judgement.completed) {
+        Ok(typed) => typed,
+        Err(error) => return (None, Some(error.to_string())),
+    };
+    typed.metadata.managed_fields = None;
+    let (compact, refusal) = judged(Kind::NodeOverlay, &mut judgement);
+    let compact = compact.and_then(|object| if let Object::NodeOverlay(it) = object { Some(*it) } else { None });
+    let overlay = LiveOverlay { typed, compact, refusal: refusal.clone() };
+    (Some(Word::Overlay(Box::new(overlay))), refusal)
 }
 
 fn class(kind: Kind, tree: &Tree<'_>) -> (Option<Word>, Option<String>) {

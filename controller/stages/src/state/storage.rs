@@ -9,7 +9,9 @@ use muster_manifest::{self as manifest, Meta, Object, PodTemplate, VolumeAttachm
 
 use super::changed::Changed;
 use super::class::LiveClass;
-use super::cluster::{Cluster, LiveClaim, LiveNode, LivePool, class_key, instance_of};
+use super::cluster::{
+    Cluster, LiveBuffer, LiveClaim, LiveNode, LiveOverlay, LivePool, LiveTemplate, class_key, instance_of,
+};
 use super::devices::Slice;
 use super::kind::Kind;
 use super::moved::note_move;
@@ -26,6 +28,14 @@ impl Cluster {
             Word::Claim(typed, compact) => self.keep_claim(path, *typed, compact.map(|claim| *claim), changed),
             Word::Pool(typed, compact) => self.keep_pool(path, *typed, compact.map(|pool| *pool), changed),
             Word::Class(class) => self.keep_class(kind, path, *class, changed),
+            Word::Overlay(overlay) => self.keep_overlay(path, *overlay, changed),
+            Word::Buffer(buffer) => self.keep_buffer(path, *buffer, changed),
+            Word::Template(template, generation) => {
+                let template = self.names.template(*template);
+                if put(&mut self.pod_templates, path, LiveTemplate { template, generation }) {
+                    changed.kinds.insert(kind);
+                }
+            }
             Word::Slice(slice) => self.keep_slice(path, slice, changed),
             Word::Other(object) => self.keep_other(kind, path, object, changed),
         }
@@ -71,6 +81,10 @@ impl Cluster {
             Kind::Service => self.services.remove(path).is_some(),
             Kind::NodeOverlay => self.overlays.remove(path).is_some(),
             Kind::CapacityBuffer => self.buffers.remove(path).is_some(),
+            Kind::PodTemplate => self.pod_templates.remove(path).is_some(),
+            Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet => {
+                self.scaled.remove(&(kind, path.into())).is_some()
+            }
         };
         if gone {
             changed.kinds.insert(kind);
@@ -294,6 +308,30 @@ impl Cluster {
         changed.claims.extend(self.claims_by_class.get(&class_key(kind.name(), name)).cloned());
     }
 
+    fn keep_overlay(&mut self, name: Arc<str>, overlay: LiveOverlay, changed: &mut Changed) {
+        let is_news = self.overlays.get(&name).is_none_or(|old| {
+            !is_same(&old.typed.metadata, &overlay.typed.metadata)
+                || (&old.typed.spec, &old.typed.status) != (&overlay.typed.spec, &overlay.typed.status)
+        });
+        if is_news {
+            changed.kinds.insert(Kind::NodeOverlay);
+        }
+        // Kept in any case: the next write needs the last version.
+        self.overlays.insert(name, overlay);
+    }
+
+    fn keep_buffer(&mut self, path: Arc<str>, buffer: LiveBuffer, changed: &mut Changed) {
+        let is_news = self.buffers.get(&path).is_none_or(|old| {
+            !is_same(&old.typed.metadata, &buffer.typed.metadata)
+                || (&old.typed.spec, &old.typed.status) != (&buffer.typed.spec, &buffer.typed.status)
+        });
+        if is_news {
+            changed.kinds.insert(Kind::CapacityBuffer);
+        }
+        // Kept in any case: the next write needs the last version.
+        self.buffers.insert(path, buffer);
+    }
+
     // === what is on a node ===
 
     fn keep_attachment(&mut self, name: Arc<str>, attachment: VolumeAttachment, changed: &mut Changed) {
@@ -366,15 +404,20 @@ impl Cluster {
             Object::DisruptionBudget(budget) => put(&mut self.budgets, path, *budget),
             Object::LimitRange(range) => put(&mut self.limit_ranges, path, *range),
             Object::Service(service) => put(&mut self.services, path, *service),
-            Object::NodeOverlay(overlay) => put(&mut self.overlays, path, *overlay),
-            Object::CapacityBuffer(buffer) => put(&mut self.buffers, path, *buffer),
+            Object::Workload(mut workload, template) => {
+                workload.template = self.names.template(*template);
+                let is_news = self.scaled.get(&(kind, Arc::clone(&path))) != Some(&*workload);
+                self.scaled.insert((kind, path), *workload);
+                is_news
+            }
             // Stored separately, or not part of the cluster state.
             Object::Pod(..)
             | Object::Node(_)
             | Object::NodeClaim(_)
             | Object::NodePool(_)
             | Object::NodeClass(_)
-            | Object::Workload(..)
+            | Object::NodeOverlay(_)
+            | Object::CapacityBuffer(_)
             | Object::PodTemplate(..) => false,
         };
         if is_news {

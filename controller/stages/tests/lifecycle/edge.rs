@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use muster_cloud::{Alternative, CloudError, Memory, Refusals};
+use muster_cloud::{Alternative, CloudError, Memory, Overlaid, Refusals};
 use muster_stages::lifecycle::garbage::{self, GarbageInput};
 use muster_stages::lifecycle::pause::Pause;
 use muster_stages::lifecycle::{Answers, Call, Listing, Seen, Step, Write, breaker, decide};
@@ -221,6 +221,7 @@ impl Edge {
                 residents: &residents,
                 attachments: &attachments,
                 alternatives: &alternatives,
+                overlaid: &Overlaid::default(),
                 listing: id.as_ref().and_then(|id| self.remembered.listings.get(id).copied()),
                 answers: answers.clone(),
             };
@@ -325,6 +326,8 @@ impl Edge {
             Write::ClassStatus(_)
             | Write::PoolMeta { .. }
             | Write::PoolStatus { .. }
+            | Write::OverlayStatus { .. }
+            | Write::BufferStatus { .. }
             | Write::Nominate { .. }
             | Write::PodDeletionCost { .. } => {
                 panic!("neither the life of a claim nor a disruption has such a write: {write:?}")

@@ -139,6 +139,22 @@ fn buffers_are_pods_of_the_lowest_priority_behind_all_others() {
         lost.warnings,
         ["CapacityBuffer `default/b` keeps no room: PodTemplate `default/t` is not in the input"]
     );
+    let lost = |spec: &str| snapshot(&[&buffer(spec), workload].concat()).buffers.remove(0).pods;
+    assert_eq!(lost("scalableRef: {kind: Job, name: w}, replicas: 2"), Err(Unresolved::Unsupported("Job".into())));
+    let unsupported = Err(Unresolved::Unsupported("Deployment.example.com".into()));
+    assert_eq!(lost("scalableRef: {apiGroup: example.com, kind: Deployment, name: w}, replicas: 2"), unsupported);
+    let missing = Unresolved::NoWorkload("StatefulSet".into(), "default/w".into());
+    assert_eq!(lost("scalableRef: {apiGroup: apps, kind: StatefulSet, name: w}, replicas: 2"), Err(missing));
+    assert_eq!(lost("replicas: 2"), Err(Unresolved::NoReference));
+}
+
+#[test]
+fn a_real_pod_is_not_taken_for_one_of_a_buffer() {
+    let template =
+        "{apiVersion: v1, kind: PodTemplate, metadata: {name: t}, template: {spec: {containers: [{name: c}]}}}\n---\n";
+    let buffer = "{apiVersion: autoscaling.x-k8s.io/v1beta1, kind: CapacityBuffer, metadata: {name: b}, spec: {podTemplateRef: {name: t}, replicas: 2}}\n---\n";
+    let snapshot = snapshot(&[template, buffer, &pod("b-buffer-0", "")].concat());
+    assert_eq!(pending(&snapshot), ["default/b-buffer-0", "default/b-buffer-1", "default/b-buffer-2"]);
 }
 
 #[test]
@@ -157,4 +173,22 @@ fn the_same_input_gives_the_same_problem() {
     };
     assert_eq!(print(), print());
     assert_eq!(Resource::new("nodes").to_string(), "nodes");
+}
+
+#[test]
+fn without_their_gates_overlays_and_buffers_have_no_effect() {
+    let overlay = "{apiVersion: karpenter.sh/v1alpha1, kind: NodeOverlay, metadata: {name: o}, spec: {price: '1', requirements: []}}\n---\n";
+    let buffer = "{apiVersion: autoscaling.x-k8s.io/v1beta1, kind: CapacityBuffer, metadata: {name: b}, spec: {podTemplateRef: {name: t}, replicas: 2}}\n---\n";
+    let template =
+        "{apiVersion: v1, kind: PodTemplate, metadata: {name: t}, template: {spec: {containers: [{name: c}]}}}";
+    let manifests = read_text("input", &[overlay, buffer, template].concat()).unwrap();
+    let snapshot = assemble(&manifests, &Settings::default(), &|_| Catalogue::default()).unwrap();
+    assert!(snapshot.problem.pods.is_empty());
+    assert_eq!(
+        snapshot.warnings,
+        [
+            "1 CapacityBuffer keeps no room: the feature gate `CapacityBuffer` is off; turn it on with `CapacityBuffer=true`",
+            "1 NodeOverlay has no effect: the feature gate `NodeOverlay` is off; turn it on with `NodeOverlay=true`",
+        ]
+    );
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{NodeCondition, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodeClaimSpec, NodeClassReference, NodePool, annotations, labels, taints};
-use muster_cloud::{Alternative, CapacityType, Instance, InstanceState, LaunchToken, Offering};
+use muster_cloud::{Alternative, CapacityType, Instance, InstanceState, LaunchToken, Offering, Overlaid};
 
 use crate::lifecycle::conditions::{Status, at as judged, set};
 use crate::lifecycle::pause::Pause;
@@ -33,6 +33,7 @@ pub(crate) struct Fixture {
     pub(crate) expected: Vec<Subject>,
     pub(crate) attachments: Vec<Attachment>,
     pub(crate) alternatives: Vec<Alternative>,
+    pub(crate) overlaid: Overlaid,
     pub(crate) listing: Option<Listing>,
     pub(crate) answers: Answers,
 }
@@ -137,6 +138,7 @@ impl Fixture {
                 .into_iter()
                 .map(alternative)
                 .collect(),
+            overlaid: Overlaid::default(),
             listing: None,
             answers: Answers::default(),
         }
@@ -269,6 +271,7 @@ impl Fixture {
             expected: &self.expected,
             attachments: &self.attachments,
             alternatives: &self.alternatives,
+            overlaid: &self.overlaid,
             listing: self.listing,
             answers: self.answers.clone(),
         };
@@ -295,6 +298,8 @@ fn word(write: &Write) -> String {
         Write::PoolMeta { name, change } => format!("pool {name}:{}", meta(change)),
         Write::PoolStatus { name, status } => format!("status of pool {name}: {status:?}"),
         Write::PodDeletionCost { pod, cost } => format!("deletion cost of {}: {cost:?}", pod.name),
+        Write::BufferStatus { path, status } => format!("status of buffer {path}: {status:?}"),
+        Write::OverlayStatus { name, status } => format!("status of overlay {name}: {status:?}"),
         Write::Nominate { pod, node } => format!("nominate {} for {}", pod.name, node.as_deref().unwrap_or("nothing")),
         Write::ClaimMeta { name, change } => format!("claim {name}:{}", meta(change)),
         Write::ClaimStatus { status, .. } => {

@@ -9,6 +9,7 @@ use super::fixture::{Fixture, instance, offering};
 use crate::lifecycle::Readiness;
 use crate::lifecycle::conditions::Status;
 use crate::lifecycle::pause::Pause;
+use crate::step::Write;
 
 fn refused() -> CloudError {
     let refused = Refused { offering: offering("a", CapacityType::Spot), refusal: Refusal::Capacity };
@@ -255,4 +256,22 @@ fn what_came_of_it() {
             ],
         ),
     ]);
+}
+
+/// The cloud reports what it knows; the claim also says what overlays promise, or pods for it would be planned again.
+#[test]
+fn a_launched_claim_has_the_resources_of_overlays() {
+    let mut it = Fixture::new();
+    it.answers.launch = Some(Ok(Launched { instance: instance(InstanceState::Running), refused: Vec::new() }));
+    let gpus = [("example.com/gpu".to_owned(), "8".to_owned())].into();
+    it.overlaid.capacity.insert(instance(InstanceState::Running).offering.instance_type, gpus);
+    let step = it.decide(super::fixture::at(10));
+    let status = step.writes.iter().find_map(|write| match write {
+        Write::ClaimStatus { status, .. } => Some(status),
+        _ => None,
+    });
+    let amounts =
+        status.map(|status| (status.capacity.get("example.com/gpu"), status.allocatable.get("example.com/gpu")));
+    let eight = k8s_openapi::apimachinery::pkg::api::resource::Quantity("8".to_owned());
+    assert_eq!(amounts, Some((Some(&eight), Some(&eight))));
 }

@@ -118,7 +118,9 @@ impl Cluster {
     fn owned(&self) -> View {
         let text: Vec<String> = self.objects.values().map(Value::to_string).collect();
         let manifests = read_text("cluster", &text.join("\n---\n")).unwrap();
-        let snapshot = assemble(&manifests, &snapshot::Settings::default(), &|_| catalogue()).unwrap();
+        let gates = snapshot::FeatureGates::default().of_files();
+        let settings = snapshot::Settings { gates, ..snapshot::Settings::default() };
+        let snapshot = assemble(&manifests, &settings, &|_| catalogue()).unwrap();
         let nodes: Vec<Node> = self.typed("Node");
         let leaves = |name: &str| {
             nodes
@@ -171,6 +173,7 @@ impl Cluster {
             let pools = owned.pools.iter().map(|pool| (pool.metadata.name.as_deref().unwrap(), pool)).collect();
             let round = Round {
                 problem: &owned.snapshot.problem,
+                buffers: &owned.snapshot.buffers,
                 view: *view,
                 pools: &pools,
                 pause: self.pause,

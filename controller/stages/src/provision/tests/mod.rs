@@ -1,5 +1,6 @@
 //! What becomes of pods that wait, round by round.
 
+mod buffers;
 mod claims;
 mod equivalent_pods;
 pub(crate) mod fixture;

@@ -5,3 +5,4 @@ mod objects;
 mod odd;
 mod order;
 mod queue;
+mod templates;
