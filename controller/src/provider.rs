@@ -26,6 +26,8 @@ use crate::permissions::For;
 pub trait Provider: Cloud + Clone + 'static {
     /// Kind of its NodeClasses.
     const CLASS: &'static str;
+    /// Its name in metrics.
+    const NAME: &'static str;
     /// Permissions that it needs.
     const CLOUD: For;
     /// Static properties of the kind.
@@ -155,6 +157,7 @@ pub(crate) fn readiness(class: &LiveClass) -> Readiness {
 
 impl Provider for Kwok {
     const CLASS: &'static str = "KWOKNodeClass";
+    const NAME: &'static str = "kwok";
     const CLOUD: For = For::Kwok;
     const KIND: classes::Kind = classes::Kind::KWOK;
 

@@ -11,6 +11,9 @@ use crate::ledger::ProcessId;
 use crate::replica::Replica;
 use crate::wait;
 
+/// As much is read of its metrics, in bytes.
+const LONGEST_TEXT: u64 = 100_000_000;
+
 /// Since a moment.
 pub struct Meter<'r> {
     replica: &'r Replica,
@@ -139,14 +142,25 @@ pub async fn conflicts(replica: &Replica) -> Result<(u64, u64)> {
 /// # Errors
 /// It does not say.
 pub async fn counted(replica: &Replica, metric: &str) -> Result<BTreeMap<String, u64>> {
+    let text = metrics(replica).await?;
+    let series = text.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{')?.rsplit_once("} "));
+    Ok(series.filter_map(|(labels, count)| Some((labels.to_owned(), count.parse().ok()?))).collect())
+}
+
+/// All its metrics, in the text format of Prometheus.
+///
+/// # Errors
+/// It does not say.
+pub async fn metrics(replica: &Replica) -> Result<String> {
     let said = replica.said();
     let lines = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let address = lines.filter_map(|line| Some(line["metrics"].as_str()?.to_owned())).next();
     let port = address.as_deref().and_then(|address| address.rsplit_once(':')).map_or("0", |(_, port)| port);
     let url = format!("http://127.0.0.1:{port}/metrics");
-    let asked = tokio::task::spawn_blocking(move || ureq::get(&url).call()?.body_mut().read_to_string());
+    // With many nodes the text is longer than what is read of an answer otherwise.
+    let asked = tokio::task::spawn_blocking(move || {
+        ureq::get(&url).call()?.body_mut().with_config().limit(LONGEST_TEXT).read_to_string()
+    });
     let silent = |error: &dyn std::fmt::Display| Error::Daemon(format!("its metrics: {error}"));
-    let text = asked.await.map_err(|error| silent(&error))?.map_err(|error| silent(&error))?;
-    let series = text.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{')?.rsplit_once("} "));
-    Ok(series.filter_map(|(labels, count)| Some((labels.to_owned(), count.parse().ok()?))).collect())
+    asked.await.map_err(|error| silent(&error))?.map_err(|error| silent(&error))
 }

@@ -29,7 +29,7 @@ pub struct Package {
     pub name: &'static str,
     /// As `1.37.1`.
     pub version: &'static str,
-    /// How it is made: `make`, `go` or `pip`.
+    /// How it is made: `make`, `go`, `deb` or `pip`.
     kind: &'static str,
     /// The programs that it holds.
     programs: &'static str,

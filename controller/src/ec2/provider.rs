@@ -160,6 +160,7 @@ impl Ec2 {
 impl Provider for Ec2 {
     const CLOUD: For = For::Aws;
     const CLASS: &'static str = "EC2NodeClass";
+    const NAME: &'static str = "aws";
     const KIND: Kind = Kind::ec2(HASH_VERSION);
 
     fn types(&self, class: Option<&NodeClass>) -> Catalogue {

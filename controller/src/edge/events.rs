@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
-use muster_api::events::NOMINATED;
+use muster_api::events;
 use muster_cloud::after;
 use muster_stages::step::{Event, EventType};
 use serde::Deserialize;
@@ -19,14 +19,29 @@ use super::pace::Pace;
 
 /// Time for which the same event is not published again: Karpenter's value.
 const SAME: Duration = Duration::from_secs(120);
+/// The same for events about states that last: Karpenter's value.
+const SAME_STATE: Duration = Duration::from_secs(15 * 60);
+/// Reasons of such events.
+const STATES: [&str; 2] = [events::UNCONSOLIDATABLE, events::NODE_REPAIR_BLOCKED];
 /// Maximum number of events remembered; beyond it the expired ones, or else the oldest, are forgotten and may be
 /// published again.
 const MOST: usize = 10_000;
 /// Timeout of publishing one event.
 const LONGEST: Duration = Duration::from_secs(2);
-/// Rate limit of `Nominated` events: per second, and burst. Karpenter's values. Single events about a thousand pods
-/// that are nominated at once are not useful.
-const NOMINATIONS: (f64, f64) = (5.0, 10.0);
+/// Rate limits of events of which there may be thousands at once: reason, per second, burst, and whether each namespace
+/// has a limit of its own, so that pods of one do not silence those of others. The first is Karpenter's. What is not
+/// admitted is decided again, and published later if it still holds.
+const LIMITS: [(&str, f64, f64, bool); 7] = [
+    (events::NOMINATED, 5.0, 10.0, false),
+    (events::UNCONSOLIDATABLE, 5.0, 50.0, false),
+    (events::DISRUPTION_BLOCKED, 5.0, 50.0, false),
+    (events::EVICTED, 5.0, 50.0, true),
+    (events::INVALID_DO_NOT_DISRUPT_ANNOTATION, 1.0, 10.0, true),
+    (events::DO_NOT_DISRUPT_UNTIL, 1.0, 10.0, true),
+    (events::DO_NOT_DISRUPT_GRACE_PERIOD_ELAPSED, 1.0, 10.0, true),
+];
+/// Maximum number of rate limits remembered; beyond it those that are not in use are forgotten.
+const MOST_LIMITS: usize = 1000;
 /// Maximum length of a message that the API server accepts, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
 /// Component that reports events.
@@ -46,9 +61,10 @@ pub struct Recorder {
 /// Recently published events.
 #[derive(Debug, Default)]
 struct RecentEvents {
+    /// Time until which an event is not published again.
     when: BTreeMap<u64, Timestamp>,
-    /// Remaining tokens of the rate limit for nominations, and the time of that value.
-    nominations: Option<(f64, Timestamp)>,
+    /// Remaining tokens of the rate limits, by reason and namespace, and the time of that value.
+    tokens: BTreeMap<(&'static str, String), (f64, Timestamp)>,
 }
 
 /// The existing event.
@@ -92,6 +108,11 @@ impl Recorder {
             self.told().when.remove(&hash);
         }
         fate
+    }
+
+    /// Returns true if the same event was not published within the time in which it is not published again.
+    pub(super) fn is_news(&self, event: &Event, now: Timestamp) -> bool {
+        self.told().when.get(&hash_of(event)).is_none_or(|until| now >= *until)
     }
 
     fn told(&self) -> MutexGuard<'_, RecentEvents> {
@@ -142,30 +163,42 @@ impl Recorder {
 
 impl RecentEvents {
     fn admits(&mut self, event: &Event, hash: u64, now: Timestamp) -> bool {
-        if self.when.get(&hash).is_some_and(|told| now < after(*told, SAME)) {
-            return false;
-        }
-        if event.reason == NOMINATED && !self.admits_nomination(now) {
+        if self.when.get(&hash).is_some_and(|until| now < *until) || !self.is_within_limit(event, now) {
             return false;
         }
         if self.when.len() >= MOST {
-            self.when.retain(|_, told| now < after(*told, SAME));
+            self.when.retain(|_, until| now < *until);
         }
         if self.when.len() >= MOST {
-            let oldest = self.when.iter().min_by_key(|(_, told)| **told).map(|(hash, _)| *hash);
+            let oldest = self.when.iter().min_by_key(|(_, until)| **until).map(|(hash, _)| *hash);
             oldest.and_then(|hash| self.when.remove(&hash));
         }
-        self.when.insert(hash, now);
+        let same = if STATES.contains(&event.reason) { SAME_STATE } else { SAME };
+        self.when.insert(hash, after(now, same));
         true
     }
 
-    fn admits_nomination(&mut self, now: Timestamp) -> bool {
-        let (per_second, burst) = NOMINATIONS;
-        let (left, then) = self.nominations.unwrap_or((burst, now));
-        let passed = now.duration_since(then).as_secs_f64().max(0.0);
-        let left = (left + passed * per_second).min(burst);
+    fn is_within_limit(&mut self, event: &Event, now: Timestamp) -> bool {
+        let Some((reason, per_second, burst, is_of_namespace)) =
+            LIMITS.into_iter().find(|(reason, ..)| *reason == event.reason)
+        else {
+            return true;
+        };
+        let left_at = |(left, then): (f64, Timestamp)| {
+            let passed = now.duration_since(then).as_secs_f64().max(0.0);
+            (left + passed * per_second).min(burst)
+        };
+        let namespace = event.about.namespace.clone().filter(|_| is_of_namespace).unwrap_or_default();
+        if self.tokens.len() >= MOST_LIMITS {
+            self.tokens.retain(|(of, _), tokens| *of != reason || left_at(*tokens) < burst);
+        }
+        if self.tokens.len() >= MOST_LIMITS {
+            self.tokens.clear();
+        }
+        let tokens = self.tokens.entry((reason, namespace)).or_insert((burst, now));
+        let left = left_at(*tokens);
         let is_admitted = left >= 1.0;
-        self.nominations = Some((if is_admitted { left - 1.0 } else { left }, now));
+        *tokens = (if is_admitted { left - 1.0 } else { left }, now);
         is_admitted
     }
 }
@@ -257,10 +290,37 @@ mod tests {
     }
 
     #[test]
+    fn a_state_that_lasts_is_told_less_often() {
+        let mut memory = RecentEvents::default();
+        let one = event("a", events::UNCONSOLIDATABLE);
+        assert!(told(&mut memory, &one, 0));
+        assert!(!told(&mut memory, &one, 899));
+        assert!(told(&mut memory, &one, 900));
+    }
+
+    #[test]
+    fn pods_of_one_namespace_do_not_silence_those_of_another() {
+        let mut memory = RecentEvents::default();
+        let of = |namespace: &str, number: usize| {
+            let mut one = event(&number.to_string(), events::INVALID_DO_NOT_DISRUPT_ANNOTATION);
+            one.about.namespace = Some(namespace.to_owned());
+            one.about.uid = format!("{namespace}-{number}");
+            one
+        };
+        assert_eq!((0..100).filter(|number| told(&mut memory, &of("crowd", *number), 0)).count(), 10);
+        assert!(told(&mut memory, &of("other", 0), 0));
+        assert!(told(&mut memory, &of("crowd", 50), 1), "it was not told before");
+        for number in 0..3 * MOST_LIMITS {
+            told(&mut memory, &of(&number.to_string(), 0), 2);
+        }
+        assert!(memory.tokens.len() <= MOST_LIMITS);
+    }
+
+    #[test]
     fn nominations_are_told_of_a_few_pods() {
         let mut memory = RecentEvents::default();
         let count = |memory: &mut RecentEvents, from: usize, second: i64| {
-            (from..from + 100).filter(|n| told(memory, &event(&n.to_string(), NOMINATED), second)).count()
+            (from..from + 100).filter(|n| told(memory, &event(&n.to_string(), events::NOMINATED), second)).count()
         };
         assert_eq!(count(&mut memory, 0, 0), 10);
         assert_eq!(count(&mut memory, 100, 1), 5);

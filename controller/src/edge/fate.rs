@@ -4,7 +4,7 @@ use kube::core::Status;
 use muster_stages::step::Write;
 
 /// Prefix of the message of a PodDisruptionBudget that does not allow an eviction.
-pub(super) const BUDGET: &str = "budget: ";
+pub(crate) const BUDGET: &str = "budget: ";
 
 /// Outcome of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]

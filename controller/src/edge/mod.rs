@@ -36,10 +36,11 @@ use jiff::Timestamp;
 use kube::Client;
 use muster_cloud::Cloud;
 use muster_stages::lifecycle::{Answers, Eviction};
-use muster_stages::step::{Step, Write};
+use muster_stages::step::{Call, Event, Step, Write};
 use tokio::time::{Instant, timeout};
 
 pub use self::events::Recorder;
+pub(crate) use self::fate::BUDGET;
 pub use self::fate::Fate;
 pub use self::fence::{Fence, Gate};
 pub use self::observed::ObservedVersions;
@@ -70,6 +71,9 @@ pub trait WriteObserver: Send + Sync {
 
     /// Called right after the write, with its outcome. The next write waits for it.
     fn after<'a>(&'a self, write: &'a Write, fate: &'a Fate) -> Pause<'a>;
+
+    /// Called after a call of the cloud, with its answer and duration.
+    fn called(&self, _call: &Call, _answers: &Answers, _took: Duration) {}
 }
 
 /// An observer that does nothing.
@@ -144,6 +148,11 @@ impl<C: Cloud> Edge<C> {
     /// Returns the cloud.
     pub fn cloud(&self) -> &C {
         &self.cloud
+    }
+
+    /// Returns true if an event was not published a moment ago. Those of states that last are decided again and again.
+    pub fn is_news(&self, event: &Event) -> bool {
+        self.recorder.is_news(event, (self.clock)())
     }
 
     /// Decides and executes, and decides again at once while a step contains calls whose answers are needed.
@@ -230,7 +239,11 @@ impl<C: Cloud> Edge<C> {
     async fn write(&self, write: &Write, observed: &mut ObservedVersions, answers: &mut Answers) -> Fate {
         match write {
             Write::Cloud(question) => {
+                let begun = Instant::now();
                 let asked = self.fence.keep(call::ask(&self.cloud, question, answers)).await;
+                if asked.is_some() {
+                    self.observer.called(question, answers, begun.elapsed());
+                }
                 asked.map_or(Fate::Fenced, |()| Fate::Done)
             }
             Write::Event(event) => {
@@ -289,7 +302,7 @@ fn evicted(fate: &Fate) -> Eviction {
     match fate {
         // Another pod has this name now.
         Fate::Done | Fate::Gone | Fate::Conflict => Eviction::Done,
-        Fate::Refused(why) => match why.strip_prefix(fate::BUDGET) {
+        Fate::Refused(why) => match why.strip_prefix(BUDGET) {
             Some(budget) => Eviction::Blocked(budget.to_owned()),
             None if why.contains("more than one PodDisruptionBudget") => Eviction::Ambiguous(why.clone()),
             None => Eviction::Failed(why.clone()),

@@ -155,7 +155,7 @@ impl<P: Provider> LeaderContext<P> {
             Err(failed) => failed.error.refused(),
         };
         for one in refused {
-            self.metrics.refused(&one.offering.to_string(), &one.refusal.to_string());
+            self.metrics.refused(one);
         }
         let mut leader_state = self.leader_state();
         leader_state.refusals.heed(answer, now);

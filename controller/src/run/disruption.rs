@@ -26,7 +26,8 @@ use muster_stages::disruption::{
     deletion_costs, is_marked, mark_of, progress, repair_blocked, running,
 };
 use muster_stages::lifecycle::disruption_status::{self, DisruptionStatus};
-use muster_stages::lifecycle::{Answers, condition};
+use muster_stages::lifecycle::{Answers, condition, consistency};
+use muster_stages::notices;
 use muster_stages::state::Cluster;
 use muster_stages::step::{Step, Write};
 use tokio::time::Instant;
@@ -60,6 +61,8 @@ pub(super) struct PlannedDisruption {
     pub(super) again: Timestamp,
     /// Times of the next pass if nothing changes.
     pub(super) moments: Moments,
+    /// Events about what does not happen, and why.
+    pub(super) notices: Step,
 }
 
 /// An object that disruption reconciles.
@@ -77,7 +80,7 @@ impl PlannedDisruption {
     /// Returns a result without commands; the next pass is at `again` if something has changed by then.
     fn nothing(planner: DisruptionPlanner, again: Timestamp) -> Self {
         let (command_starts, deletion_costs, moments) = (Vec::new(), Vec::new(), Moments::default());
-        Self { planner, command_starts, deletion_costs, again, moments }
+        Self { planner, command_starts, deletion_costs, again, moments, notices: Step::rest() }
     }
 }
 
@@ -155,7 +158,8 @@ fn untold<P: Provider>(context: &LeaderContext<P>, input: &DisruptionInput, now:
             return None;
         }
         let after = managed_node.pool.and_then(|pool| input.policies.get(pool)?.consolidate_after);
-        let write = disruption_status::tell(claim, DisruptionStatus::of(managed_node, after, now), now)?;
+        let write = disruption_status::tell(claim, DisruptionStatus::of(managed_node, after, now), now);
+        let write = write.or_else(|| consistency::tell(claim, cluster.node(&node.name)?, now))?;
         Some((ObservedVersions::default().claim(claim), write))
     });
     told.collect()
@@ -191,11 +195,15 @@ fn think<P: Provider>(
             *managed_node = None;
         }
     }
-    let Turn { decision, again, moments, violations } = planner.turn(&mut input, now, &context.settings.disruption);
+    let was_open = planner.is_open();
+    let turn = planner.turn(&mut input, now, &context.settings.disruption);
+    let was_decided_again = was_open && !planner.is_open();
+    let planned = (&turn, was_decided_again);
+    context.metrics.disruption_planned(&input, planned, planner.delivered(), now, begun.elapsed());
+    let Turn { decision, again, moments, violations } = turn;
     for violation in &violations {
         tracing::error!(%violation, "a disruption decision is invalid: please report this");
     }
-    context.metrics.disruption_planned(&input, planner.delivered(), now, begun.elapsed());
     let command_starts = if pause.disruption {
         Vec::new()
     } else {
@@ -211,7 +219,8 @@ fn think<P: Provider>(
     let blocked = repair_blocked(&decision, &input, &context.cluster_cache.read());
     told.extend(blocked.into_iter().map(|write| (ObservedVersions::default(), write)));
     let deletion_costs = if pause.disruption { Vec::new() } else { costs(context, &input, now) };
-    Ok((PlannedDisruption { planner, command_starts, deletion_costs, again, moments }, told))
+    let notices = news(context, &input, &decision, was_open, now);
+    Ok((PlannedDisruption { planner, command_starts, deletion_costs, again, moments, notices }, told))
 }
 
 /// Returns the deletion costs that have changed, at most once a minute, if it is the controller that manages them.
@@ -240,6 +249,23 @@ fn log_repairs(decision: &Decision, input: &DisruptionInput, command_starts: &[C
         let drain_seconds = drain.map(|drain| drain.as_secs());
         tracing::info!(node = %name, %condition, %due, drain_seconds, "repairing a node");
     }
+}
+
+/// Returns the events about nodes that stay and about what terminations wait for, without those that were published
+/// lately.
+fn news<P: Provider>(
+    context: &LeaderContext<P>,
+    input: &DisruptionInput,
+    decision: &Decision,
+    was_open: bool,
+    now: Timestamp,
+) -> Step {
+    let cluster = context.cluster_cache.read();
+    // A decision about an earlier choice says nothing about other nodes.
+    let blocked = if was_open { Vec::new() } else { notices::blocked(input, decision, &cluster, now) };
+    let others = notices::holds(&cluster, now).into_iter().chain(notices::progress(&cluster));
+    let news = blocked.into_iter().chain(others).filter(|event| context.edge.is_news(event));
+    Step::act(news.map(Write::Event))
 }
 
 /// Returns the Nodes of claims whose class belongs to another cloud, which another controller manages.

@@ -9,6 +9,7 @@ use muster_stages::lifecycle::garbage::{EVERY, GarbageInput, collect};
 use muster_stages::lifecycle::{Answers, Listing};
 use muster_stages::state::Kind;
 use muster_stages::step::Step;
+use tokio::time::Instant;
 
 use super::context::LeaderContext;
 use super::now;
@@ -33,7 +34,10 @@ pub(super) struct Tidied {
 /// Lists the instances, records them with the claims that have one, and removes instances and Nodes without an owner.
 pub(super) async fn tidy<P: Provider>(context: &LeaderContext<P>) -> Tidied {
     let listed_at = now();
-    let instances = match context.provider.list().await {
+    let begun = Instant::now();
+    let listed = context.provider.list().await;
+    context.metrics.cloud_called("List", listed.as_ref().err(), begun.elapsed());
+    let instances = match listed {
         Ok(instances) => instances,
         Err(error) => {
             tracing::warn!(%error, "the instances cannot be listed");

@@ -1,53 +1,74 @@
 //! Metrics, with Karpenter's names where Karpenter has the same metric.
+//!
+//! ```text
+//!   writes ──────────► WriteObserver ─┐
+//!   calls of the cloud ───────────────┤
+//!   decisions, reconciliations ───────┼──► Series ───────────────────┐
+//!   watch ──► Milestones ──► Observed ┘                              ├──► text, once a second at most
+//!   watch cache ─────────────────────── when asked for ──► scrape ───┤
+//!   agents, EC2 ──────────────────────► Registry ──► expose ─────────┘
+//! ```
+//!
+//! `catalogue` has the names. Series about the cluster are those of the replica that leads, so that a sum over replicas
+//! counts nothing twice.
 
-mod collect;
+#[cfg_attr(not(test), expect(dead_code, reason = "the document also has metrics that other parts record"))]
+mod catalogue;
 mod disruption;
+#[cfg(test)]
+mod document;
 mod expose;
+mod observed;
+mod page;
+mod process;
+mod scrape;
+mod series;
+mod work;
+mod writes;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::{NodeClaim, labels};
+use muster_api::{NodeClaim, NodePool, labels};
+use muster_cloud::{CloudError, Refused};
 use muster_gateway::Refusals;
 use muster_scheduling::disrupt::DisruptionInput;
-use muster_stages::disruption::{CommandNode, Delivered};
+use muster_scheduling::model::Catalogue;
+use muster_stages::disruption::{CommandNode, Delivered, Turn};
 use muster_stages::provision::Figures;
-use muster_stages::step::{Step, Write};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::metrics::info::Info;
+use muster_stages::step::Step;
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
-use self::collect::{ClusterMetrics, Process, Refused};
+use self::catalogue as names;
 use self::disruption::Disruption;
+use self::observed::Observed;
+use self::page::{Page, Rendered};
+use self::scrape::Scrape;
+use self::series::Series;
+pub(super) use self::work::{Controller, Ended, Work};
 use crate::agents::Boots;
-use crate::edge::{Fate, Pause, WriteObserver};
 use crate::permissions::Permission;
 use crate::watch::ClusterCache;
-
-/// Labels of a metric: names and values.
-type Labels<const N: usize> = [(&'static str, String); N];
 
 /// All metrics of this process; clones share them.
 #[derive(Clone)]
 pub(super) struct Metrics {
     registry: Arc<Registry>,
     cluster_cache: ClusterCache,
-    claims_created: Family<Labels<3>, Counter>,
-    claims_disrupted: Family<Labels<2>, Counter>,
-    writes: Family<Labels<2>, Counter>,
-    rounds: Histogram,
-    queue: Gauge,
-    unschedulable: Gauge,
-    ignored: Gauge,
-    held: Gauge,
-    cloud: Family<Labels<2>, Counter>,
-    leads: Gauge,
+    series: Series,
+    observed: Observed,
     disruption: Disruption,
-    missing: Family<Labels<3>, Gauge>,
+    /// Instance types by class, as of the last decision.
+    offers: Arc<Mutex<BTreeMap<String, Catalogue>>>,
+    /// Beginning of the provisioning round in progress.
+    round: Arc<Mutex<Option<Instant>>>,
+    /// Name of the cloud.
+    provider: &'static str,
+    started: Timestamp,
+    clock: fn() -> Timestamp,
     refusals_of_agents: Refusals,
     boots: Boots,
 }
@@ -56,86 +77,80 @@ pub(super) struct Metrics {
 
 impl Metrics {
     /// Creates the metrics of `cluster_cache`, and those that a cloud registers.
-    pub(super) fn new(cluster_cache: &ClusterCache, of_cloud: impl FnOnce(&mut Registry)) -> Self {
+    pub(super) fn new(
+        cluster_cache: &ClusterCache,
+        provider: &'static str,
+        clock: fn() -> Timestamp,
+        of_cloud: impl FnOnce(&mut Registry),
+    ) -> Self {
         let mut registry = Registry::default();
         of_cloud(&mut registry);
-        let claims_created = Family::default();
-        let claims_disrupted = Family::default();
-        let writes = Family::default();
-        let rounds = Histogram::new(exponential_buckets(0.001, 2.0, 18));
-        let (queue, unschedulable, ignored) = (Gauge::default(), Gauge::default(), Gauge::default());
-        let held = Gauge::default();
-        let cloud = Family::default();
-        let leads = Gauge::default();
-        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("karpenter_build", "The version of this program", build);
-        let claims = "karpenter_nodeclaims";
-        registry.register(format!("{claims}_created"), "Created NodeClaims, by reason", claims_created.clone());
-        registry.register(
-            format!("{claims}_disrupted"),
-            "NodeClaims deleted by the controller, by reason",
-            claims_disrupted.clone(),
-        );
-        let scheduler = "karpenter_scheduler";
-        registry.register(
-            format!("{scheduler}_scheduling_duration_seconds"),
-            "Duration from the snapshot of the cluster to the decision",
-            rounds.clone(),
-        );
-        registry.register(format!("{scheduler}_queue_depth"), "Pods of the last decision", queue.clone());
-        registry.register(
-            format!("{scheduler}_unschedulable_pods_count"),
-            "Pods of the last decision that are unschedulable",
-            unschedulable.clone(),
-        );
-        registry.register(
-            format!("{scheduler}_ignored_pods_count"),
-            "Pods that ask for nodes of no pool",
-            ignored.clone(),
-        );
-        registry.register(
-            "muster_launches_held",
-            "Sets of pods whose launches are held because earlier ones were fruitless",
-            held.clone(),
-        );
-        registry.register("muster_writes", "Writes, by result", writes.clone());
-        registry.register("muster_cloud_refusals", "Unavailable offerings, by reason", cloud.clone());
-        registry.register("muster_leading", "1 while this replica writes", leads.clone());
-        let missing = Family::default();
-        registry.register(
-            "muster_missing_permissions",
-            "1 for each permission that was missing at start",
-            missing.clone(),
-        );
-        let disruption = Disruption::new(&mut registry);
-        registry.register_collector(Box::new(ClusterMetrics(cluster_cache.clone())));
-        registry.register_collector(Box::new(Process));
         let boots = Boots::new(&mut registry);
-        let refusals_of_agents = Refusals::default();
-        registry.register_collector(Box::new(Refused(refusals_of_agents.clone())));
+        let series = Series::default();
+        let observed = Observed::new(series.clone(), clock);
+        cluster_cache.tell(Arc::new(observed.clone()));
         Self {
             registry: Arc::new(registry),
             cluster_cache: cluster_cache.clone(),
-            claims_created,
-            claims_disrupted,
-            writes,
-            rounds,
-            queue,
-            unschedulable,
-            ignored,
-            held,
-            cloud,
-            leads,
-            disruption,
-            missing,
-            refusals_of_agents,
+            disruption: Disruption::new(series.clone()),
+            series,
+            observed,
+            offers: Arc::default(),
+            round: Arc::default(),
+            provider,
+            started: clock(),
+            clock,
+            refusals_of_agents: Refusals::default(),
             boots,
         }
     }
 
     /// Returns all metrics in the text format of Prometheus.
     pub(super) fn text(&self) -> String {
-        expose::text(&self.registry)
+        let mut page = Page::after(expose::text(&self.registry));
+        let now = (self.clock)();
+        process::write(&mut page, self.started);
+        let leads = self.observed.leads();
+        page.single(&names::LEADING, if leads { 1.0 } else { 0.0 });
+        let refused = self.refusals_of_agents.counted();
+        let mut refused = refused.into_iter().peekable();
+        if refused.peek().is_some() {
+            page.declare(&names::AGENT_REFUSALS);
+        }
+        for (code, count) in refused {
+            page.sample(&names::AGENT_REFUSALS, "", &[&Rendered::new([("reason", code)])], count as f64);
+        }
+        let is_synced = self.cluster_cache.is_synced();
+        let unsynced = if is_synced { 0.0 } else { observed::between(self.started, now).as_secs_f64() };
+        page.single(&names::CLUSTER_STATE_SYNCED, if is_synced { 1.0 } else { 0.0 });
+        page.single(&names::CLUSTER_STATE_UNSYNCED_TIME, unsynced);
+        self.series.write(&mut page);
+        let mut left_out: BTreeMap<&str, u64> = self.series.left_out().into_iter().collect();
+        {
+            let cluster = self.cluster_cache.read();
+            page.single(&names::CLUSTER_STATE_NODE_COUNT, cluster.nodes().len() as f64);
+            page.single(&names::KNOWN_NODECLAIMS, cluster.claims().len() as f64);
+            page.single(&names::UNBOUND_PODS, cluster.count_unbound() as f64);
+            if leads {
+                let offers = self.offers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let times = self.observed.times();
+                left_out.extend(Scrape { cluster: &cluster, times: &times, offers: &offers, now }.write(&mut page));
+            }
+        }
+        if leads {
+            let begun = *self.round.lock().unwrap_or_else(PoisonError::into_inner);
+            let labels = Rendered::new([("controller", names::PROVISIONER)]);
+            page.declare(&names::SCHEDULER_UNFINISHED_WORK);
+            let seconds = begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
+            page.sample(&names::SCHEDULER_UNFINISHED_WORK, "", &[&labels], seconds);
+        }
+        if !left_out.is_empty() {
+            page.declare(&names::LEFT_OUT);
+        }
+        for (metric, count) in left_out {
+            page.sample(&names::LEFT_OUT, "", &[&Rendered::new([("metric", metric)])], count as f64);
+        }
+        page.text()
     }
 
     /// Returns the counters of refused agent requests.
@@ -150,34 +165,68 @@ impl Metrics {
 
     /// Records whether this replica leads.
     pub(super) fn leads(&self, leads: bool) {
-        self.leads.set(i64::from(leads));
+        self.observed.lead(leads);
+        if leads {
+            for kind in ["multi", "single"] {
+                self.series.add(&names::DISRUPTION_TIMEOUTS, &[kind], 0.0);
+            }
+        } else {
+            self.series.forget_leading();
+        }
     }
 
-    /// Records a provisioning round.
-    pub(super) fn round(&self, figures: &Figures, took: Duration) {
-        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        self.rounds.observe(took.as_secs_f64());
-        self.queue.set(gauge(figures.pods));
-        self.unschedulable.set(gauge(figures.unplaced));
-        self.ignored.set(gauge(figures.ignored));
-        self.held.set(gauge(figures.held));
+    /// Records that a provisioning round begins.
+    pub(super) fn round_begins(&self) {
+        *self.round.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// A decision about what is to go.
+    /// Records the end of a provisioning round.
+    pub(super) fn round_ended(&self) {
+        *self.round.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Records a provisioning round: its statistics, and the pods that it was about, with whether they got a node.
+    pub(super) fn round<'p>(
+        &self,
+        figures: &Figures,
+        pods: impl Iterator<Item = (&'p str, bool)>,
+        now: Timestamp,
+        took: Duration,
+    ) {
+        let controller = names::PROVISIONER;
+        self.series.observe(&names::SCHEDULING_DURATION, &[controller], took);
+        self.series.set(&names::SCHEDULER_QUEUE_DEPTH, &[controller, ""], figures.pods as f64);
+        self.series.set(&names::SCHEDULER_UNSCHEDULABLE_PODS, &[controller], figures.unplaced as f64);
+        self.series.set(&names::SCHEDULER_IGNORED_PODS, &[], figures.ignored as f64);
+        self.series.set(&names::LAUNCHES_HELD, &[], figures.held as f64);
+        self.observed.decided(pods, now);
+    }
+
+    /// Records the instance types of the classes that a decision was about.
+    pub(super) fn offers(&self, offers: BTreeMap<String, Catalogue>) {
+        *self.offers.lock().unwrap_or_else(PoisonError::into_inner) = offers;
+    }
+
+    /// Records a decision about what is to go. `was_open` is true if it decided again about an earlier choice.
     pub(super) fn disruption_planned(
         &self,
         input: &DisruptionInput,
+        (turn, was_open): (&Turn, bool),
         delivered: impl Iterator<Item = Delivered>,
         now: Timestamp,
         took: Duration,
     ) {
-        self.disruption.planned(input, now, took);
+        self.disruption.planned(input, turn, now, took);
+        if was_open {
+            self.disruption.validated(turn);
+        }
         self.disruption.delivered(delivered);
     }
 
     /// Records that this step has begun a command on some of `command_nodes`.
     pub(super) fn opened(&self, step: &Step, command_nodes: &[CommandNode]) {
-        self.disruption.opened(step, command_nodes.iter().map(|command_node| &command_node.claim));
+        let claims: Vec<_> = command_nodes.iter().map(|one| (&one.claim, one.pool.as_ref())).collect();
+        self.disruption.opened(step, &claims);
     }
 
     /// Records that this step has advanced a command.
@@ -188,13 +237,49 @@ impl Metrics {
     /// Records a missing permission.
     pub(super) fn missing(&self, one: &Permission) {
         let Permission { group, resource, verb, .. } = one;
-        let labels = [("group", *group), ("resource", *resource), ("verb", *verb)];
-        self.missing.get_or_create(&labels.map(|(name, value)| (name, value.to_owned()))).set(1);
+        self.series.set(&names::MISSING_PERMISSIONS, &[group, resource, verb], 1.0);
     }
 
     /// Records an offering that the cloud refused.
-    pub(super) fn refused(&self, offering: &str, why: &str) {
-        self.cloud.get_or_create(&[("offering", offering.to_owned()), ("reason", why.to_owned())]).inc();
+    pub(super) fn refused(&self, refused: &Refused) {
+        let Refused { offering, refusal } = refused;
+        let (of, why) = (offering.to_string(), refusal.to_string());
+        self.series.count(&names::CLOUD_REFUSALS, &[&of, &why]);
+        let capacity_type = offering.capacity_type.to_string();
+        self.series.count(&names::CLOUD_LAUNCH_FAILURES, &[&offering.zone, "", &capacity_type, &why]);
+    }
+
+    /// Begins to measure a reconciliation.
+    pub(super) fn work(&self, controller: Controller) -> Work {
+        Work::new(self.series.clone(), controller)
+    }
+
+    /// Records the number of objects that are due.
+    pub(super) fn queue(&self, controller: Controller, depth: usize) {
+        work::queue(&self.series, controller, depth);
+    }
+
+    /// Records how many reconciliations may be in progress at once.
+    pub(super) fn workers(&self, most: usize) {
+        for controller in [Controller::Claims, Controller::Pools, Controller::Classes, Controller::Commands] {
+            self.series.set(&names::MOST_WORKERS, &[controller.name()], most as f64);
+        }
+        for controller in [Controller::Provisioner, Controller::Disruption, Controller::Garbage] {
+            self.series.set(&names::MOST_WORKERS, &[controller.name()], 1.0);
+        }
+    }
+
+    /// Records a call of the cloud that is not a write of a step.
+    pub(super) fn cloud_called(&self, method: &'static str, error: Option<&CloudError>, took: Duration) {
+        let controller = Controller::Garbage.name();
+        self.cloud_call(controller, method, error, took);
+    }
+
+    fn cloud_call(&self, controller: &str, method: &str, error: Option<&CloudError>, took: Duration) {
+        self.series.observe(&names::CLOUD_DURATION, &[controller, method, self.provider], took);
+        if let Some(error) = error {
+            self.series.count(&names::CLOUD_ERRORS, &[controller, method, self.provider, writes::kind_of(error)]);
+        }
     }
 }
 
@@ -202,42 +287,25 @@ fn label(claim: &NodeClaim, key: &str) -> String {
     claim.metadata.labels.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default()
 }
 
-impl WriteObserver for Metrics {
-    fn before<'a>(&'a self, _: &'a Write) -> Pause<'a> {
-        Box::pin(std::future::ready(()))
+/// Returns the consolidation policy of a NodePool in Karpenter's metrics; empty if the cause is no consolidation.
+fn policy_of(pool: &NodePool, cause: &str) -> &'static str {
+    use muster_api::nodepool::ConsolidationPolicy;
+    if !matches!(cause, "empty" | "underutilized") {
+        return "";
     }
+    match pool.spec.disruption.consolidation_policy {
+        ConsolidationPolicy::WhenEmpty => "when_empty",
+        ConsolidationPolicy::WhenEmptyOrUnderutilized => "when_empty_or_underutilized",
+        ConsolidationPolicy::Balanced => "balanced",
+    }
+}
 
-    fn after<'a>(&'a self, write: &'a Write, fate: &'a Fate) -> Pause<'a> {
-        self.writes.get_or_create(&[("write", write.name().to_owned()), ("fate", fate.name().to_owned())]).inc();
-        match (write, fate) {
-            (Write::ClaimMeta { change, .. }, Fate::Done) => self.disruption.marked(change),
-            (Write::CreateClaim(claim), Fate::Done) => {
-                let relaxed = claim
-                    .metadata
-                    .annotations
-                    .as_ref()
-                    .and_then(|all| all.get(muster_api::annotations::NODECLAIM_MIN_VALUES_RELAXED).cloned());
-                let labels = [
-                    ("nodepool", label(claim, labels::NODEPOOL)),
-                    ("reason", self.disruption.reason_of(claim).to_owned()),
-                    ("min_values_relaxed", relaxed.unwrap_or_else(|| "false".to_owned())),
-                ];
-                self.claims_created.get_or_create(&labels).inc();
-            }
-            (Write::DeleteClaim { cause, name, .. }, Fate::Done) => {
-                let nodepool = pool_of(name, self.cluster_cache.read().claim(name));
-                let labels = [("reason", (*cause).to_owned()), ("nodepool", nodepool)];
-                self.claims_disrupted.get_or_create(&labels).inc();
-            }
-            _ => {}
-        }
-        match fate {
-            Fate::Refused(why) | Fate::Unavailable(why) if !matches!(write, Write::Evict(_)) => {
-                tracing::warn!(write = write.name(), why, "a write failed");
-            }
-            _ => tracing::debug!(write = write.name(), fate = fate.name(), "written"),
-        }
-        Box::pin(std::future::ready(()))
+/// Returns how a node of this claim is terminated, in Karpenter's metrics.
+fn mode_of(claim: &NodeClaim) -> &'static str {
+    match claim.spec.termination_grace_period {
+        None => "graceful",
+        Some(grace) if grace.0.is_zero() => "forceful",
+        Some(_) => "eventual",
     }
 }
 

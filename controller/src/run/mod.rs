@@ -37,6 +37,7 @@ use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::{Api, Client};
@@ -44,8 +45,10 @@ use muster_manifest::snapshot;
 use muster_scheduling::disrupt;
 use muster_scheduling::model::{Catalogue, Options as Packing};
 use muster_stages::disruption::Timing;
+use muster_stages::lifecycle::Answers;
 use muster_stages::lifecycle::caps::Caps;
 use muster_stages::provision::Lengths;
+use muster_stages::step::Call;
 use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
 
@@ -258,7 +261,7 @@ pub async fn observe_in<P: Provider>(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let (cluster_cache, mut following) = watch::follow(&client, extras(&options));
-    let metrics = Metrics::new(&cluster_cache, |registry| cloud.register(registry));
+    let metrics = Metrics::new(&cluster_cache, P::NAME, now, |registry| cloud.register(registry));
     // The gate is dropped, so the fence stays closed and stops any attempted write.
     let (_, fence) = Fence::closed();
     let (qps, burst) = options.pace;
@@ -290,7 +293,7 @@ pub async fn run_in<P: Provider>(
     let ((qps, burst), namespace, lease) = (options.pace, options.namespace.clone(), options.lease.clone());
     let identity = identity();
     let (cluster_cache, mut following) = watch::follow(&client, extras(&options));
-    let metrics = Metrics::new(&cluster_cache, |registry| cloud.register(registry));
+    let metrics = Metrics::new(&cluster_cache, P::NAME, now, |registry| cloud.register(registry));
     let served = serve::serve((options.metrics_port, options.health_port), metrics.clone(), cluster_cache.clone())?;
     tracing::info!(metrics = %served.metrics, health = %served.health, identity, "started");
     let provider = cloud.clone();
@@ -396,6 +399,13 @@ impl WriteObserver for ChainedObserver {
         match &self.1 {
             Some(other) => other.before(write),
             None => self.0.before(write),
+        }
+    }
+
+    fn called(&self, call: &Call, answers: &Answers, took: Duration) {
+        self.0.called(call, answers, took);
+        if let Some(other) = &self.1 {
+            other.called(call, answers, took);
         }
     }
 

@@ -1,5 +1,6 @@
 //! One provisioning round for all pending pods, and the resulting nominations and events.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use muster_manifest::snapshot::{self, Snapshot};
 use muster_stages::lifecycle::pause::Pause;
 use muster_stages::lifecycle::{Answers, has_label, is_true};
 use muster_stages::node::Node;
+use muster_stages::notices;
 use muster_stages::provision::{
     self, ClaimAndNode, Outcome, PendingPod, PlacementView, Plan, Position, RecordedBindings, Round, Stop,
 };
@@ -124,9 +126,31 @@ pub(super) fn nominate<P: Provider>(context: &LeaderContext<P>, is_telling: bool
 
 fn decide<P: Provider>(context: &LeaderContext<P>, now: Timestamp) -> Result<Outcome, String> {
     let begun = Instant::now();
-    let outcome = with(context, now, |round| provision::provision(round, now))?;
-    context.metrics.round(&outcome.figures, begun.elapsed());
-    Ok(outcome)
+    context.metrics.round_begins();
+    let outcome = with(context, now, |round| {
+        let mut outcome = provision::provision(round, now);
+        if outcome.figures.unplaced > 0 {
+            let lacking = notices::incompatible(round.problem, round.pools);
+            outcome.step.writes.extend(lacking.into_iter().map(Write::Event));
+        }
+        let took = begun.elapsed();
+        let placed = placed(round, &outcome);
+        let pods = round.view.pending_pods.keys().map(|path| (&**path, placed.contains(&**path)));
+        context.metrics.round(&outcome.figures, pods, after(now, took), took);
+        outcome
+    });
+    context.metrics.round_ended();
+    outcome
+}
+
+/// Returns the pods that have a node, or get one of those that the round launches.
+fn placed<'o>(round: &Round<'_>, outcome: &'o Outcome) -> BTreeSet<&'o str> {
+    let launched = outcome.step.writes.iter().filter_map(|write| match write {
+        Write::CreateClaim(claim) => claim.metadata.name.as_deref(),
+        _ => None,
+    });
+    let known = round.view.claims.iter().map(ClaimAndNode::name);
+    launched.chain(known).flat_map(|claim| outcome.plan.placed_on(claim)).collect()
 }
 
 /// Calls `decide` with a consistent view of the cluster.
@@ -167,12 +191,16 @@ pub(super) fn assemble<P: Provider>(
     now: Timestamp,
 ) -> Result<Snapshot, String> {
     let refused = context.leader_state().refusals.current(now);
+    let offers = RefCell::new(BTreeMap::new());
     let types = |class: Option<&muster_manifest::NodeClass>| {
         let mut types = context.provider.types(class);
         types.refuse(&refused);
+        let name = class.map(|class| class.name.to_string()).unwrap_or_default();
+        offers.borrow_mut().insert(name, types.clone());
         types
     };
     let assembled = snapshot::assemble(&manifests, &context.settings.snapshot, &types);
+    context.metrics.offers(offers.take());
     let mut snapshot = assembled.map_err(|error| error.to_string())?;
     if !context.settings.snapshot.gates.static_capacity {
         // Pools with `replicas` are left alone: nothing is launched for them, and pods do not use them as dynamic ones.

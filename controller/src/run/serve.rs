@@ -60,9 +60,13 @@ impl Shown {
 /// Starts serving metrics and health on the given ports; 0 selects any free one.
 pub(super) fn serve(ports: (u16, u16), metrics: Metrics, cluster_cache: ClusterCache) -> Result<Served, RunError> {
     let shown = Shown::new(metrics);
+    // With thousands of nodes it takes a while, in which a thread of the async runtime must not block.
     let told = move || {
-        let text = shown.text(Instant::now());
-        async move { ([FORMAT], text) }
+        let shown = Arc::clone(&shown);
+        async move {
+            let text = tokio::task::spawn_blocking(move || shown.text(Instant::now())).await;
+            ([FORMAT], text.unwrap_or_default())
+        }
     };
     let ready = move || {
         let is_synced = cluster_cache.is_synced();

@@ -100,6 +100,11 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.waiting.first().map(|(moment, _)| *moment)
     }
 
+    /// Returns the objects that are due.
+    pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = &K> {
+        self.waiting.iter().take_while(move |(moment, _)| *moment <= now).map(|(_, key)| key)
+    }
+
     /// Returns an object that is due and marks it as being reconciled.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<K> {
         let (moment, _) = self.waiting.first()?;

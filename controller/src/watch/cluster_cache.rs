@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-use muster_stages::state::{Changed, Cluster, Kind};
+use muster_stages::state::{Changed, Cluster, Kind, Milestone};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -20,6 +20,12 @@ pub struct ClusterCache {
 #[derive(Debug)]
 pub struct ClusterRead<'p>(RwLockReadGuard<'p, Cluster>);
 
+/// Observer of transitions.
+pub(crate) trait MilestoneObserver: std::fmt::Debug + Send + Sync {
+    /// Called with the transitions of a change, after it can be read. The stream waits for it.
+    fn observe(&self, milestones: &[Milestone]);
+}
+
 /// The locks are held briefly and not across awaits, so those of the standard library suffice. Critical sections leave
 /// no partial updates, so a poisoned lock (a panic of a reader, which would be a bug) stays usable.
 #[derive(Debug)]
@@ -33,6 +39,7 @@ struct Shared {
     /// [`Cluster::revision`], for readers that wait for changes.
     revised: watch::Sender<u64>,
     synced: watch::Sender<bool>,
+    observer: OnceLock<Arc<dyn MilestoneObserver>>,
 }
 
 // === impl ClusterCache ===
@@ -47,6 +54,7 @@ impl ClusterCache {
             vitals: Mutex::new(kinds.map(|kind| (kind, Vitals::default())).collect()),
             revised: watch::Sender::new(0),
             synced: watch::Sender::new(false),
+            observer: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -104,13 +112,23 @@ impl ClusterCache {
         lock(&self.shared.vitals).iter().map(|(kind, vitals)| vitals.health(*kind, now)).collect()
     }
 
+    /// Sets the observer of transitions, once.
+    pub(crate) fn tell(&self, observer: Arc<dyn MilestoneObserver>) {
+        // A second one is ignored.
+        let _ = self.shared.observer.set(observer);
+    }
+
     /// Changes the cluster and notifies readers.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Cluster) -> (Changed, T)) -> T {
-        let (changed, rest, revision) = {
+        let (mut changed, rest, revision) = {
             let mut cluster = self.shared.cluster.write().unwrap_or_else(PoisonError::into_inner);
             let (changed, rest) = change(&mut cluster);
             (changed, rest, cluster.revision())
         };
+        let milestones = std::mem::take(&mut changed.milestones);
+        if let Some(observer) = self.shared.observer.get().filter(|_| !milestones.is_empty()) {
+            observer.observe(&milestones);
+        }
         if !changed.is_empty() {
             self.shared.revised.send_replace(revision);
             lock(&self.shared.changed).merge(changed);

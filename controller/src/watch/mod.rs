@@ -20,6 +20,7 @@ mod once;
 mod records;
 mod streams;
 
+pub(crate) use cluster_cache::MilestoneObserver;
 pub use cluster_cache::{ClusterCache, ClusterRead};
 pub use connection::connect_to_follow;
 pub use error::ClusterError;

@@ -6,7 +6,8 @@
 //!                                                                     ├─► lifecycle   a NodeClaim, launch to deletion
 //!                                                                     ├─► disruption  which nodes go
 //!                                                                     ├─► pools, classes, overlays, buffers   status
-//!                                                                     └─► fleet       what operators order
+//!                                                                     ├─► fleet       what operators order
+//!                                                                     └─► notices     events about what does not happen
 //!                                                                             │
 //!                                                                             ▼
 //!                                                                           step: writes, and when to decide again
@@ -23,6 +24,7 @@ pub mod disruption;
 pub mod fleet;
 pub mod lifecycle;
 pub mod node;
+pub mod notices;
 pub mod overlays;
 pub mod pools;
 pub mod provision;

@@ -74,7 +74,8 @@ async fn schemas(case: &Case, folder: &Path) -> String {
 }
 
 /// Values that reach every line of the templates.
-const EVERYTHING: [&str; 20] = [
+const EVERYTHING: [&str; 21] = [
+    "dashboards.enabled=true",
     "settings.cloud=kwok",
     "settings.leaderElectionNamespace=kube-system",
     "settings.maxLaunchesPerMinute=10",

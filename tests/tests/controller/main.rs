@@ -8,6 +8,7 @@ mod charts;
 mod following;
 mod getting_started;
 mod meddler;
+mod monitoring;
 mod reading;
 
 use std::path::Path;

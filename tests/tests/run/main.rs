@@ -21,6 +21,7 @@ mod figures;
 mod ground;
 mod kwok;
 mod life;
+mod metrics;
 mod moments;
 mod nominations;
 mod overlays;

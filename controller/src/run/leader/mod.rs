@@ -32,6 +32,7 @@ use tokio::time::sleep;
 
 use self::decision_order::{Turn, Waiting};
 use super::context::LeaderContext;
+use super::metrics::{Controller, Ended};
 use super::orders::{self, Ordered};
 use super::work_queue::{Verdict, WorkQueue};
 use super::{buffers, disruption, garbage, now, overlays, reconcile, round, static_capacity};
@@ -43,6 +44,8 @@ use crate::provider::Provider;
 const AT_ONCE: usize = 48;
 /// Interval between rounds while a pod is unbound: Karpenter's value.
 const AGAIN: Duration = Duration::from_secs(10);
+/// Interval between two counts of the objects that are due.
+const TELL: Duration = Duration::from_secs(1);
 /// Longest wait between two checks of the clock.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -122,6 +125,8 @@ struct Leader<P> {
     tidy_at: Option<Timestamp>,
     /// Pods in the last round, so that they alone do not open the window again.
     waiting: BTreeSet<Arc<str>>,
+    /// Time at which the metrics were last told of the queues.
+    told_at: Option<Timestamp>,
 }
 
 /// Leads until it is dropped, or until a task panics.
@@ -158,12 +163,39 @@ pub(super) async fn lead<P: Provider>(
         nominate_at: None,
         tidy_at: Some(begun),
         waiting: BTreeSet::new(),
+        told_at: None,
     };
+    leader.context.metrics.workers(AT_ONCE);
     leader.look_at_everything();
     let provider = leader.context.provider.clone();
     tokio::select! {
         broken = leader.run(orders) => broken,
         never = provider.keep_up() => match never {},
+    }
+}
+
+const fn controller_of(item: &Item) -> Controller {
+    match item {
+        Item::Claim(_) => Controller::Claims,
+        Item::Pool(_) => Controller::Pools,
+        Item::Class(_) => Controller::Classes,
+        Item::Overlays => Controller::Overlays,
+        Item::Buffers => Controller::Buffers,
+    }
+}
+
+/// Returns the time since an object was due.
+fn late(due: Option<Timestamp>, now: Timestamp) -> Duration {
+    due.and_then(|due| Duration::try_from(now.duration_since(due)).ok()).unwrap_or_default()
+}
+
+/// Returns the outcome of a reconciliation for metrics. A conflict is not a failure: the object is decided again.
+const fn ended(verdict: Verdict) -> Ended {
+    match verdict {
+        Verdict::Rest(None) => Ended::Success,
+        Verdict::Rest(Some(_)) | Verdict::RestUntil(_) => Ended::Later,
+        Verdict::Again | Verdict::Conflicted => Ended::Again,
+        Verdict::Failed => Ended::Failed,
     }
 }
 
@@ -202,7 +234,7 @@ impl<P: Provider> Leader<P> {
                 self.commands.close(&item, verdict, now);
             }
             Done::PlannedDisruption(decided) => {
-                let disruption::PlannedDisruption { planner, command_starts, deletion_costs, again, moments } =
+                let disruption::PlannedDisruption { planner, command_starts, deletion_costs, again, moments, notices } =
                     *decided;
                 self.is_planning_disruption = false;
                 self.planner = planner;
@@ -211,6 +243,7 @@ impl<P: Provider> Leader<P> {
                 self.note_rests(now);
                 self.begin(command_starts);
                 self.tell(Step::act(deletion_costs), Audience::People);
+                self.tell(notices, Audience::People);
             }
             Done::Opened => self.is_opening = false,
             Done::Decided(step) => {
@@ -339,11 +372,14 @@ impl<P: Provider> Leader<P> {
             self.has_all_types = true;
             self.pass_schedule.stir();
         }
+        self.tell_queues(now);
         while self.open < AT_ONCE {
+            let late = late(self.work_queue.next(), now);
             let Some(item) = self.work_queue.take(now) else { break };
             self.open += 1;
             let context = Arc::clone(&self.context);
             self.tasks.spawn(async move {
+                let work = context.metrics.work(controller_of(&item)).taken(late);
                 let verdict = match &item {
                     Item::Claim(name) => reconcile::claim(&context, name).await,
                     Item::Pool(name) => {
@@ -354,15 +390,19 @@ impl<P: Provider> Leader<P> {
                     Item::Overlays => overlays::reconcile(&context).await,
                     Item::Buffers => buffers::reconcile(&context).await,
                 };
+                work.end(ended(verdict));
                 Done::Reconciled(item, verdict)
             });
         }
         while self.open < AT_ONCE && !self.is_opening {
+            let late = late(self.commands.next(), now);
             let Some(item) = self.commands.take(now) else { break };
             self.open += 1;
             let context = Arc::clone(&self.context);
             self.tasks.spawn(async move {
+                let work = context.metrics.work(Controller::Commands).taken(late);
                 let verdict = disruption::reconcile(&context, &item).await;
+                work.end(ended(verdict));
                 Done::Advanced(item, verdict)
             });
         }
@@ -377,7 +417,30 @@ impl<P: Provider> Leader<P> {
         if self.tidy_at.is_some_and(|moment| moment <= now) {
             self.tidy_at = None;
             let context = Arc::clone(&self.context);
-            self.tasks.spawn(async move { Done::Tidied(garbage::tidy(&context).await) });
+            self.tasks.spawn(async move {
+                let work = context.metrics.work(Controller::Garbage);
+                let tidied = garbage::tidy(&context).await;
+                work.end(Ended::Later);
+                Done::Tidied(tidied)
+            });
+        }
+    }
+
+    /// Tells the metrics how many objects are due, once a second: there may be ten thousand, which are counted then.
+    fn tell_queues(&mut self, now: Timestamp) {
+        if self.told_at.is_some_and(|told| now < after(told, TELL) && told <= now) {
+            return;
+        }
+        self.told_at = Some(now);
+        let queues =
+            [Controller::Claims, Controller::Pools, Controller::Classes, Controller::Overlays, Controller::Buffers];
+        let mut due = queues.map(|controller| (controller, 0));
+        for item in self.work_queue.due(now) {
+            let controller = controller_of(item);
+            due.iter_mut().filter(|(one, _)| *one == controller).for_each(|(_, count)| *count += 1);
+        }
+        for (controller, depth) in due.into_iter().chain([(Controller::Commands, self.commands.due(now).count())]) {
+            self.context.metrics.queue(controller, depth);
         }
     }
 
@@ -402,7 +465,12 @@ impl<P: Provider> Leader<P> {
         self.was_order = false;
         self.forget_gone();
         let context = Arc::clone(&self.context);
-        self.tasks.spawn(async move { Done::Decided(round::provision(context).await) });
+        self.tasks.spawn(async move {
+            let work = context.metrics.work(Controller::Provisioner);
+            let step = round::provision(Arc::clone(&context)).await;
+            work.end(if step.again.is_some() { Ended::Later } else { Ended::Success });
+            Done::Decided(step)
+        });
     }
 
     /// Starts executing the next order.
@@ -423,7 +491,10 @@ impl<P: Provider> Leader<P> {
         self.is_planning_disruption = true;
         let (context, planner) = (Arc::clone(&self.context), self.planner.clone());
         self.tasks.spawn(async move {
-            Done::PlannedDisruption(Box::new(disruption::plan_disruption(context, planner).await))
+            let work = context.metrics.work(Controller::Disruption);
+            let planned = disruption::plan_disruption(Arc::clone(&context), planner).await;
+            work.end(Ended::Later);
+            Done::PlannedDisruption(Box::new(planned))
         });
     }
 

@@ -1,99 +1,68 @@
 //! Metrics of disruption.
 
-use std::sync::atomic::AtomicU64;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::{NodeClaim, annotations, events};
-use muster_scheduling::disrupt::{Cause, DisruptionInput, allowed_disruptions};
-use muster_stages::disruption::{CommandNode, Delivered, Mark, mark_of};
+use muster_api::{NodeClaim, NodePool, annotations, events, labels};
+use muster_scheduling::disrupt::{Block, Cause, DisruptionInput, allowed_disruptions};
+use muster_stages::disruption::{CommandNode, Delivered, Mark, Turn, mark_of};
 use muster_stages::fleet;
 use muster_stages::step::{MetaChange, Step, Write};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
 
-use super::Labels;
-
-/// A gauge of USD per hour.
-type Amount = Gauge<f64, AtomicU64>;
+use super::catalogue as names;
+use super::series::Series;
+use super::{label, mode_of, policy_of};
 
 /// Metrics of disruption; clones share them.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(super) struct Disruption {
-    evaluations: Histogram,
-    decisions: Family<Labels<3>, Counter>,
-    failures: Family<Labels<3>, Counter>,
-    allowed: Family<Labels<2>, Gauge>,
-    pods: Family<Labels<2>, Counter>,
-    promised: Family<Labels<1>, Amount>,
-    delivered: Family<Labels<1>, Amount>,
+    series: Series,
     /// Name and cause of the last command begun: its replacements are created right after its marks.
     last: Arc<Mutex<Option<(String, Cause)>>>,
 }
 
+/// Causes to which budgets apply.
+const VOLUNTARY: [Cause; 3] = [Cause::Empty, Cause::Underutilized, Cause::Drifted];
+
 // === impl Disruption ===
 
 impl Disruption {
-    pub(super) fn new(registry: &mut Registry) -> Self {
-        let evaluations = Histogram::new(exponential_buckets(0.001, 2.0, 18));
-        let (decisions, failures) = (Family::default(), Family::default());
-        let (allowed, pods) = (Family::default(), Family::default());
-        let voluntary = "karpenter_voluntary_disruption";
-        registry.register(
-            format!("{voluntary}_decision_evaluation_duration_seconds"),
-            "Duration from the snapshot of the cluster to the disruption decision",
-            evaluations.clone(),
-        );
-        registry.register(
-            format!("{voluntary}_decisions"),
-            "Started disruption commands, by decision, reason and method",
-            decisions.clone(),
-        );
-        registry.register(
-            format!("{voluntary}_queue_failures"),
-            "Disruption commands that were rolled back, also partly",
-            failures.clone(),
-        );
-        registry.register(
-            "karpenter_nodepools_allowed_disruptions",
-            "Nodes that the budgets of a NodePool allow to disrupt now, by reason",
-            allowed.clone(),
-        );
-        registry.register("karpenter_pods_disruption_initiated", "Pods on nodes of started commands", pods.clone());
-        let (promised, delivered) = (Family::default(), Family::default());
-        registry.register(
-            "muster_consolidation_promised_usd_per_hour",
-            "Savings that judged consolidation commands of a NodePool promised, since this replica leads",
-            promised.clone(),
-        );
-        registry.register(
-            "muster_consolidation_delivered_usd_per_hour",
-            "Savings that came of them, less what was launched again for their pods",
-            delivered.clone(),
-        );
-        Self { evaluations, decisions, failures, allowed, pods, promised, delivered, last: Arc::default() }
+    pub(super) fn new(series: Series) -> Self {
+        Self { series, last: Arc::default() }
     }
 
     /// Records a decision about disruption, and the disruptions that budgets allow.
-    pub(super) fn planned(&self, input: &DisruptionInput, now: Timestamp, took: Duration) {
-        self.evaluations.observe(took.as_secs_f64());
-        self.allowed.clear();
+    pub(super) fn planned(&self, input: &DisruptionInput, turn: &Turn, now: Timestamp, took: Duration) {
+        self.series.observe(&names::DISRUPTION_EVALUATION_DURATION, &["", ""], took);
+        for metric in [&names::NODEPOOLS_ALLOWED_DISRUPTIONS, &names::NODEPOOLS_NODES_CONSUMING_BUDGETS] {
+            self.series.clear(metric);
+        }
+        let away = away(input);
         for (pool, cause, nodes) in allowed_disruptions(input, now) {
-            let labels = [("nodepool", input.problem.pools[pool].name.to_string()), ("reason", reason(cause))];
-            self.allowed.get_or_create(&labels).set(i64::try_from(nodes).unwrap_or(i64::MAX));
+            let labels = [&*input.problem.pools[pool].name, &reason(cause)];
+            self.series.set(&names::NODEPOOLS_ALLOWED_DISRUPTIONS, &labels, nodes as f64);
+            let away = away.get(&pool).copied().unwrap_or(0);
+            self.series.set(&names::NODEPOOLS_NODES_CONSUMING_BUDGETS, &labels, f64::from(away));
+        }
+        for (cause, nodes) in eligible(input, turn) {
+            self.series.set(&names::DISRUPTION_ELIGIBLE_NODES, &[&reason(cause)], f64::from(nodes));
+        }
+    }
+
+    /// Records that an earlier choice was decided again.
+    pub(super) fn validated(&self, turn: &Turn) {
+        if turn.decision.commands.iter().all(|command| command.cause.forceful()) {
+            self.series.count(&names::DISRUPTION_FAILED_VALIDATIONS, &[""]);
         }
     }
 
     /// Records promised and delivered savings of consolidation.
     pub(super) fn delivered(&self, all: impl Iterator<Item = Delivered>) {
         for Delivered { pool, promised, delivered, rest: _ } in all {
-            let labels = [("nodepool", pool.to_string())];
-            self.promised.get_or_create(&labels).set(promised);
-            self.delivered.get_or_create(&labels).set(delivered);
+            self.series.set(&names::PROMISED, &[&pool], promised);
+            self.series.set(&names::DELIVERED, &[&pool], delivered);
         }
     }
 
@@ -119,14 +88,26 @@ impl Disruption {
         }
     }
 
-    /// Records that the first step of a command was executed, which marks some of `claims`.
-    pub(super) fn opened<'c>(&self, step: &Step, claims: impl Iterator<Item = &'c NodeClaim>) {
-        let marks: Vec<Mark> = step.writes.iter().filter_map(mark_in).collect();
-        let Some(mark) = marks.first() else { return };
-        self.decisions.get_or_create(&labels(mark)).inc();
-        let pods: usize = marks.iter().map(|mark| mark.pods).sum();
-        let labels = [("nodepool", pool_of(step, claims)), ("reason", reason(mark.cause))];
-        self.pods.get_or_create(&labels).inc_by(u64::try_from(pods).unwrap_or(u64::MAX));
+    /// Records that the first step of a command was executed, which marks some of these claims of NodePools.
+    pub(super) fn opened(&self, step: &Step, claims: &[(&NodeClaim, Option<&NodePool>)]) {
+        let nodes: Vec<(String, Mark)> = step.writes.iter().filter_map(mark_in).collect();
+        let Some((_, mark)) = nodes.first() else { return };
+        let [decision, cause, kind] = &told(mark);
+        self.series.count(&names::DISRUPTION_DECISIONS, &[decision, cause, kind]);
+        let mut pools = BTreeSet::new();
+        for (name, mark) in &nodes {
+            let found = claims.iter().find(|(claim, _)| claim.metadata.name.as_ref() == Some(name));
+            let claim = found.map(|(claim, _)| *claim);
+            let pool = super::pool_of(name, claim);
+            let policy = found.and_then(|(_, pool)| *pool).map_or("", |pool| policy_of(pool, cause));
+            let capacity_type = claim.map(|claim| label(claim, labels::CAPACITY_TYPE)).unwrap_or_default();
+            let all = [cause.as_str(), &pool, &capacity_type, policy, claim.map_or("", mode_of)];
+            self.series.add(&names::PODS_DISRUPTION_INITIATED, &all, mark.pods as f64);
+            pools.insert(pool);
+        }
+        for pool in pools {
+            self.series.count(&names::DISRUPTION_DECISIONS_BY_NODEPOOL, &[&pool, decision, cause, kind]);
+        }
     }
 
     /// Records that a later step of a command was executed, which may have rolled it back.
@@ -138,18 +119,61 @@ impl Disruption {
             .find_map(|command_node| mark_of(&command_node.claim))
             .filter(|_| step.writes.iter().any(is_told))
         {
-            self.failures.get_or_create(&labels(&mark)).inc();
+            let [decision, cause, kind] = &told(&mark);
+            self.series.count(&names::DISRUPTION_QUEUE_FAILURES, &[decision, cause, kind]);
         }
     }
 }
 
-fn labels(mark: &Mark) -> Labels<3> {
+/// Returns the number of nodes that count against budgets, by pool: those that are not ready or on their way out.
+fn away(input: &DisruptionInput) -> BTreeMap<usize, u32> {
+    let mut away = BTreeMap::new();
+    for (node, managed_node) in input.problem.nodes.iter().zip(&input.managed_nodes) {
+        let Some((managed_node, pool)) = managed_node.as_ref().and_then(|one| Some((one, one.pool?))) else { continue };
+        if node.initialized && (node.deleting || !managed_node.ready) {
+            *away.entry(pool).or_default() += 1;
+        }
+    }
+    away
+}
+
+/// Returns the number of nodes that could be disrupted for each cause if budgets and prices allowed it.
+fn eligible(input: &DisruptionInput, turn: &Turn) -> BTreeMap<Cause, u32> {
+    let mut counts: BTreeMap<Cause, u32> = VOLUNTARY.into_iter().map(|cause| (cause, 0)).collect();
+    let chosen = turn.decision.commands.iter().flat_map(|command| &command.candidates).copied();
+    let free = turn.decision.blocked.iter().filter(|blocked| is_free(blocked.block)).map(|blocked| blocked.node);
+    for node in chosen.chain(free).collect::<BTreeSet<usize>>() {
+        let Some(managed_node) = input.managed_nodes.get(node).and_then(Option::as_ref) else { continue };
+        if managed_node.drifted.is_some() {
+            *counts.entry(Cause::Drifted).or_default() += 1;
+        }
+        let is_empty = managed_node.leavers().next().is_none();
+        *counts.entry(if is_empty { Cause::Empty } else { Cause::Underutilized }).or_default() += 1;
+    }
+    counts
+}
+
+/// Returns true if a node that stays for this reason is a candidate all the same.
+const fn is_free(block: Block) -> bool {
+    matches!(
+        block,
+        Block::Budget
+            | Block::PoolRests
+            | Block::PodsWouldNotFit
+            | Block::NoCheaperReplacement
+            | Block::SpotToSpot
+            | Block::NothingToGain
+    )
+}
+
+/// Returns decision, reason and method of a command, in Karpenter's terms.
+fn told(mark: &Mark) -> [String; 3] {
     let decision = match mark.method.as_str() {
         "terminate-first" => "terminate-first",
         _ if mark.replacements.is_empty() => "delete",
         _ => "replace",
     };
-    [("decision", decision.to_owned()), ("reason", reason(mark.cause)), ("consolidation_type", kind(mark).to_owned())]
+    [decision.to_owned(), reason(mark.cause), kind(mark).to_owned()]
 }
 
 /// Returns Karpenter's name of the consolidation method; empty for other methods.
@@ -162,19 +186,9 @@ fn kind(mark: &Mark) -> &'static str {
     }
 }
 
-fn mark_in(write: &Write) -> Option<Mark> {
-    let Write::ClaimMeta { change, .. } = write else { return None };
-    Mark::read(change.annotations.get(annotations::DISRUPTION)?.as_deref()?)
-}
-
-/// Returns the NodePool of the first marked claim.
-fn pool_of<'c>(step: &Step, mut claims: impl Iterator<Item = &'c NodeClaim>) -> String {
-    let name = step.writes.iter().find_map(|write| match write {
-        Write::ClaimMeta { name, .. } => Some(name),
-        _ => None,
-    });
-    let Some(name) = name else { return String::new() };
-    super::pool_of(name, claims.find(|claim| claim.metadata.name.as_ref() == Some(name)))
+fn mark_in(write: &Write) -> Option<(String, Mark)> {
+    let Write::ClaimMeta { name, change } = write else { return None };
+    Some((name.clone(), Mark::read(change.annotations.get(annotations::DISRUPTION)?.as_deref()?)?))
 }
 
 fn reason(cause: Cause) -> String {
@@ -183,8 +197,7 @@ fn reason(cause: Cause) -> String {
 
 #[cfg(test)]
 mod tests {
-    use muster_api::labels;
-
+    use super::super::page::Page;
     use super::*;
 
     #[test]
@@ -203,23 +216,26 @@ mod tests {
         };
         let change = MetaChange::default().annotation(annotations::DISRUPTION, mark.write());
         let marking = |name: &str| Write::ClaimMeta { name: name.to_owned(), change: change.clone() };
-        let mut registry = Registry::default();
-        let metrics = Disruption::new(&mut registry);
+        let metrics = Disruption::new(Series::default());
         let mut marked = NodeClaim::default();
         marked.metadata.name = Some("general-a1".to_owned());
         marked.metadata.labels = Some([(labels::NODEPOOL.to_owned(), "general-purpose".to_owned())].into());
-        metrics.opened(&Step::act([marking("general-a1"), marking("general-a2")]), [&marked].into_iter());
+        metrics.opened(&Step::act([marking("general-a1"), marking("general-a2")]), &[(&marked, None)]);
         metrics.marked(&change);
         let mut claim = NodeClaim::default();
         assert_eq!(metrics.reason_of(&claim), "provisioned");
         claim.metadata.annotations = Some([(annotations::REPLACES.to_owned(), "c1".to_owned())].into());
         assert_eq!(metrics.reason_of(&claim), "underutilized");
-        let text = super::super::expose::text(&registry);
-        let samples: Vec<&str> =
-            text.lines().filter(|line| !line.starts_with('#') && line.contains("_total")).collect();
+        let mut page = Page::default();
+        metrics.series.write(&mut page);
+        let text = page.text();
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         insta::assert_snapshot!(samples.join("\n"), @r#"
+        karpenter_pods_disruption_initiated_total{reason="underutilized",nodepool="general"} 3
+        karpenter_pods_disruption_initiated_total{reason="underutilized",nodepool="general-purpose",termination_mode="graceful"} 3
+        karpenter_voluntary_disruption_decisions_by_nodepool_total{nodepool="general",decision="replace",reason="underutilized",consolidation_type="multi"} 1
+        karpenter_voluntary_disruption_decisions_by_nodepool_total{nodepool="general-purpose",decision="replace",reason="underutilized",consolidation_type="multi"} 1
         karpenter_voluntary_disruption_decisions_total{decision="replace",reason="underutilized",consolidation_type="multi"} 1
-        karpenter_pods_disruption_initiated_total{nodepool="general-purpose",reason="underutilized"} 6
         "#);
     }
 }

@@ -8,6 +8,7 @@ use muster_api::{annotations, labels, resources, taints};
 
 use super::breaker;
 use super::conditions::{Draft, Status, condition, is_true};
+use super::consistency;
 use super::register::{is_same, name, taints_of};
 use super::seen::Seen;
 use crate::node::Node;
@@ -34,6 +35,13 @@ pub(super) fn initialize(seen: &Seen<'_>, now: Timestamp) -> Step {
         writes.push(Write::Node { name: name(node), change });
     }
     draft.set_true(nodeclaim::INITIALIZED);
+    match consistency::shortage(seen.claim, node) {
+        None => draft.set_true(nodeclaim::CONSISTENT_STATE_FOUND),
+        Some(short) => {
+            let reason = reason::CONSISTENCY_CHECK_FAILED;
+            draft.set(nodeclaim::CONSISTENT_STATE_FOUND, Status::False, reason, &short);
+        }
+    }
     writes.extend(draft.write());
     Step::act(writes)
 }

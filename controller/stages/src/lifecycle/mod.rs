@@ -24,6 +24,7 @@ pub mod agent_silence;
 pub mod breaker;
 pub mod caps;
 pub(crate) mod conditions;
+pub mod consistency;
 pub mod disruption_status;
 mod expire;
 pub mod garbage;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::kind::Kind;
+use super::milestone::Milestone;
 
 /// Objects affected by a change. Irrelevant changes, such as heartbeats, affect nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Changed {
     pub has_new_policy: bool,
     /// Kinds of the objects that were added, changed or removed.
     pub kinds: Kinds,
+    /// Transitions for metrics, in order. They do not make the change count as one.
+    pub milestones: Vec<Milestone>,
 }
 
 /// Set of kinds.
@@ -59,6 +62,7 @@ impl Changed {
             has_forgotten,
             has_new_policy,
             kinds,
+            mut milestones,
         } = other;
         self.claims.append(&mut claims);
         self.pools.append(&mut pools);
@@ -70,6 +74,7 @@ impl Changed {
         self.has_forgotten |= has_forgotten;
         self.has_new_policy |= has_new_policy;
         self.kinds.0 |= kinds.0;
+        self.milestones.append(&mut milestones);
     }
 }
 

@@ -37,9 +37,45 @@ pub struct LivePod {
     pub is_daemon: bool,
     /// True if it is a mirror pod, which a kubelet created from a file.
     pub is_mirror: bool,
+    /// Its phase. A change of it alone affects no decision.
+    pub phase: Phase,
     /// True if it is valid. An invalid pod is never planned, but counts as a pod of its node and is evicted with the
     /// others.
     pub is_readable: bool,
+}
+
+/// Phase of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Not all its containers have started.
+    Pending,
+    /// Its containers run.
+    Running,
+    /// All its containers have ended without an error.
+    Succeeded,
+    /// A container has failed.
+    Failed,
+    /// Not known.
+    Unknown,
+}
+
+impl Phase {
+    /// Its name in the API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    fn read(text: &str) -> Self {
+        let known = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed];
+        known.into_iter().find(|one| one.name() == text).unwrap_or(Self::Unknown)
+    }
 }
 
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -74,6 +110,7 @@ impl LivePod {
             is_marked,
             is_daemon,
             is_mirror,
+            phase: _,
             is_readable,
         } = self;
         (pod, uid, scheduler, created) == (&other.pod, &other.uid, &other.scheduler, &other.created)
@@ -188,6 +225,7 @@ pub(crate) fn read(tree: &Tree<'_>, path: &Arc<str>) -> (LivePod, PodTemplate, O
         is_marked,
         is_daemon: owned_by("DaemonSet"),
         is_mirror: owned_by("Node") || pod.annotations.get(MIRROR).is_some(),
+        phase: Phase::read(&text(status, "phase").unwrap_or_default()),
         is_readable: problem.is_none(),
         pod,
     };

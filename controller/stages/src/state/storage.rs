@@ -14,6 +14,7 @@ use super::cluster::{
 };
 use super::devices::Slice;
 use super::kind::Kind;
+use super::milestone::{self, Milestone};
 use super::moved::note_move;
 use super::pod::LivePod;
 use super::read::Word;
@@ -48,19 +49,21 @@ impl Cluster {
             Kind::Node => return self.forget_node(path, changed),
             Kind::NodeClaim => return self.forget_claim(path, changed),
             Kind::NodePool => {
-                let gone = self.pools.remove(path).is_some();
-                if gone {
+                let gone = self.pools.remove(path);
+                if let Some(pool) = &gone {
+                    changed.milestones.push(milestone::removal(kind, &pool.typed.metadata, None));
                     self.touch_pool(&path.into(), changed);
                 }
-                gone
+                gone.is_some()
             }
             Kind::Ec2NodeClass | Kind::KwokNodeClass => {
                 let name: Arc<str> = path.into();
-                let gone = self.classes.remove(&(kind, Arc::clone(&name))).is_some();
-                if gone {
+                let gone = self.classes.remove(&(kind, Arc::clone(&name)));
+                if let Some(class) = &gone {
+                    changed.milestones.push(milestone::removal(kind, &class.meta, None));
                     self.touch_class(kind, &name, changed);
                 }
-                gone
+                gone.is_some()
             }
             Kind::VolumeAttachment => return self.forget_attachment(path, changed),
             Kind::ResourceSlice => return self.forget_slice(path, changed),
@@ -104,6 +107,7 @@ impl Cluster {
         let old = self.pods.remove(&path);
         let is_news = old.as_ref().is_none_or(|old| !old.is_same(&pod));
         note_move(old.as_deref(), Some(&pod), changed);
+        milestone::of_pod(&path, old.as_deref(), &pod, &mut changed.milestones);
         let old_node = old.as_ref().and_then(|old| old.pod.node.clone());
         let node = pod.pod.node.clone();
         let told = old.as_ref().filter(|old| old.uid == pod.uid).and_then(|old| old.pod.nominated_node.as_ref());
@@ -153,6 +157,7 @@ impl Cluster {
         self.pods_by_node.shift(pod.pod.node.as_ref(), None, &path);
         self.unbound.remove(&path);
         note_move(Some(&pod), None, changed);
+        changed.milestones.push(Milestone::PodGone(Arc::clone(&path)));
         changed.kinds.insert(Kind::Pod);
         self.touch_node(pod.pod.node.as_deref(), changed);
     }
@@ -181,7 +186,12 @@ impl Cluster {
             let pools = [old.as_ref().map(|old| &old.typed.metadata), Some(&typed.metadata)];
             changed.pools.extend(pools.into_iter().flatten().filter_map(pool_label));
         }
-        self.nodes.insert(name, Box::new(LiveNode { typed, provider, compact }));
+        let node = LiveNode { typed, provider, compact };
+        if let Some(old) = &old {
+            let meta = &node.typed.metadata;
+            milestone::of_conditions(Kind::Node, meta, old.told(), node.told(), &mut changed.milestones);
+        }
+        self.nodes.insert(name, Box::new(node));
     }
 
     fn forget_node(&mut self, name: &str, changed: &mut Changed) {
@@ -189,6 +199,7 @@ impl Cluster {
         self.nodes_by_provider.shift(node.provider.as_ref(), None, &name);
         changed.kinds.insert(Kind::Node);
         changed.pools.extend(pool_label(&node.typed.metadata));
+        changed.milestones.push(node.removal());
         self.touch_provider(node.provider.as_deref(), changed);
     }
 
@@ -233,6 +244,10 @@ impl Cluster {
         if is_news {
             old.as_deref().into_iter().chain([&claim]).for_each(|claim| touch_own(&name, claim, changed));
         }
+        if let Some(old) = &old {
+            let meta = &claim.typed.metadata;
+            milestone::of_conditions(Kind::NodeClaim, meta, old.told(), claim.told(), &mut changed.milestones);
+        }
         self.claims.insert(name, Box::new(claim));
     }
 
@@ -242,6 +257,7 @@ impl Cluster {
         self.claims_by_instance.shift(claim.instance.as_ref(), None, &name);
         self.claims_by_pool.shift(claim.pool.as_ref(), None, &name);
         self.claims_by_class.shift(Some(&claim.class), None, &name);
+        changed.milestones.push(claim.removal());
         touch_own(&name, &claim, changed);
     }
 
@@ -270,6 +286,12 @@ impl Cluster {
         });
         let is_other_policy = old.is_none_or(|old| !is_same(&old.metadata, &typed.metadata) || old.spec != typed.spec);
         changed.has_new_policy |= is_other_policy;
+        if let Some(old) = old {
+            let conditions = |pool: &NodePool| pool.status.as_ref().map(|status| status.conditions.clone());
+            let (before, after) = (conditions(old).unwrap_or_default(), conditions(&typed).unwrap_or_default());
+            let (before, after) = (milestone::told(&before), milestone::told(&after));
+            milestone::of_conditions(Kind::NodePool, &typed.metadata, before, after, &mut changed.milestones);
+        }
         self.pools.insert(Arc::clone(&name), LivePool { typed, compact });
         if is_news {
             changed.kinds.insert(Kind::NodePool);
@@ -299,6 +321,9 @@ impl Cluster {
         if is_news {
             changed.kinds.insert(kind);
             self.touch_class(kind, &key.1, changed);
+        }
+        if let Some(old) = old {
+            milestone::of_conditions(kind, &class.meta, old.told(), class.told(), &mut changed.milestones);
         }
         self.classes.insert(key, class);
     }

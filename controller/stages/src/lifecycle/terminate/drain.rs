@@ -63,6 +63,8 @@ pub(super) fn drain(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Ti
     let is_news = seen_message(seen) != Some(message.as_str()) && message != "Draining";
     draft.set(nodeclaim::DRAINED, Status::Unknown, reason::DRAINING, &message);
     let mut step = Step::until(next_look(&ours, &residents, seen, started, now)).or_sooner(settled);
+    let gone = residents.iter().filter(|one| evictions.get(&one.pod.uid) == Some(&Eviction::Done));
+    step.writes.extend(gone.map(|one| evicted(seen, one)));
     if is_news {
         step.writes.push(seen.event(EventType::Warning, events::FAILED_DRAINING, message));
     }
@@ -81,6 +83,14 @@ fn volumes_first(seen: &Seen<'_>, tier: &mut Vec<&&Resident>, started: Timestamp
     }
     tier.retain(|pod| !pod.volumes.is_empty());
     Some(end)
+}
+
+/// Returns the event of an evicted pod, with the reason for which its node goes.
+fn evicted(seen: &Seen<'_>, pod: &Resident) -> Write {
+    let cause = crate::lifecycle::condition(seen.claim, nodeclaim::DISRUPTION_REASON);
+    let why = cause.map_or("the node is being terminated", |cause| cause.reason.as_str());
+    let message = format!("Evicted pod: {why}");
+    Write::Event(Event { about: pod.pod.clone(), kind: EventType::Normal, reason: events::EVICTED, message })
 }
 
 fn seen_message<'s>(seen: &'s Seen<'_>) -> Option<&'s str> {

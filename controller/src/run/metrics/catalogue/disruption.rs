@@ -1,0 +1,65 @@
+//! Decisions about nodes, and interruptions.
+
+use super::{Chapter, Metric, Presence, counter, gauge, histogram};
+
+pub(in crate::run) static DISRUPTION_DECISIONS: Metric = counter(
+    "karpenter_voluntary_disruption_decisions_total",
+    &["decision", "reason", "consolidation_type"],
+    "Started disruption commands, by decision, reason and method",
+);
+pub(in crate::run) static DISRUPTION_DECISIONS_BY_NODEPOOL: Metric = counter(
+    "karpenter_voluntary_disruption_decisions_by_nodepool_total",
+    &["nodepool", "decision", "reason", "consolidation_type"],
+    "The same, for each NodePool with a node of the command",
+);
+pub(in crate::run) static DISRUPTION_EVALUATION_DURATION: Metric = histogram(
+    "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
+    &["reason", "consolidation_type"],
+    "Time from the snapshot of the cluster to the decision. One decision is about all reasons and methods, so both labels \
+     are empty",
+);
+pub(in crate::run) static DISRUPTION_ELIGIBLE_NODES: Metric = gauge(
+    "karpenter_voluntary_disruption_eligible_nodes",
+    &["reason"],
+    "Nodes that nothing but budgets and prices keeps from being disrupted, by reason",
+);
+pub(in crate::run) static DISRUPTION_TIMEOUTS: Metric = counter(
+    "karpenter_voluntary_disruption_consolidation_timeouts_total",
+    &["consolidation_type"],
+    "Always 0: decisions about consolidation have no time limit",
+)
+.presence(Presence::Leading);
+pub(in crate::run) static DISRUPTION_FAILED_VALIDATIONS: Metric = counter(
+    "karpenter_voluntary_disruption_failed_validations_total",
+    &["consolidation_type"],
+    "Choices of which nothing was left when they were decided again. A choice may have several methods, so the label is \
+     empty",
+);
+pub(in crate::run) static DISRUPTION_QUEUE_FAILURES: Metric = counter(
+    "karpenter_voluntary_disruption_queue_failures_total",
+    &["decision", "reason", "consolidation_type"],
+    "Disruption commands that were rolled back, also partly",
+);
+
+pub(super) const DISRUPTION: Chapter = Chapter {
+    title: "Disruption",
+    bound: "reasons times decisions and methods, for `by_nodepool` times NodePools",
+    metrics: &[
+        &DISRUPTION_DECISIONS,
+        &DISRUPTION_DECISIONS_BY_NODEPOOL,
+        &DISRUPTION_EVALUATION_DURATION,
+        &DISRUPTION_ELIGIBLE_NODES,
+        &DISRUPTION_TIMEOUTS,
+        &DISRUPTION_FAILED_VALIDATIONS,
+        &DISRUPTION_QUEUE_FAILURES,
+    ],
+};
+
+pub(in crate::run) static INTERRUPTION_RECEIVED: Metric = counter(
+    "karpenter_interruption_received_messages_total",
+    &["message_type"],
+    "Notices that the cloud takes an instance back, from agents and from taints of nodes",
+);
+
+pub(super) const INTERRUPTION: Chapter =
+    Chapter { title: "Interruption", bound: "one series for each kind of notice", metrics: &[&INTERRUPTION_RECEIVED] };

@@ -1,0 +1,287 @@
+//! What is counted when the watch shows it: pods that are bound and ready, conditions that change, objects that go.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::conditions::nodeclaim;
+use muster_stages::state::{ConditionChange, Kind, Milestone, Removal};
+
+use super::catalogue::{self as names, OfKind};
+use super::series::Series;
+use crate::watch::MilestoneObserver;
+
+/// Counts transitions while this replica leads; clones share everything.
+#[derive(Debug, Clone)]
+pub(super) struct Observed {
+    series: Series,
+    leads: Arc<AtomicBool>,
+    /// By `namespace/name`. As many as there are pods without a node, and pods that have one and are not ready yet.
+    times: Arc<Mutex<BTreeMap<Arc<str>, PodTimes>>>,
+    clock: fn() -> Timestamp,
+}
+
+/// Times of a pod that was seen without a node and has not been ready yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PodTimes {
+    pub(super) created: Timestamp,
+    /// Time at which it was seen without a node.
+    pub(super) seen: Timestamp,
+    /// Time of the first decision about it.
+    pub(super) decided: Option<Timestamp>,
+    /// Time of the first decision that gave it a node.
+    pub(super) placed: Option<Timestamp>,
+    pub(super) is_bound: bool,
+    pub(super) has_resource_claims: bool,
+}
+
+impl PodTimes {
+    pub(super) const fn dynamic_resources(&self) -> &'static str {
+        if self.has_resource_claims { "true" } else { "false" }
+    }
+}
+
+// === impl Observed ===
+
+impl Observed {
+    pub(super) fn new(series: Series, clock: fn() -> Timestamp) -> Self {
+        Self { series, leads: Arc::default(), times: Arc::default(), clock }
+    }
+
+    /// Records whether this replica leads.
+    pub(super) fn lead(&self, leads: bool) {
+        self.leads.store(leads, Ordering::Relaxed);
+    }
+
+    pub(super) fn leads(&self) -> bool {
+        self.leads.load(Ordering::Relaxed)
+    }
+
+    /// Returns the times of pods that have not been ready yet.
+    pub(super) fn times(&self) -> BTreeMap<Arc<str>, PodTimes> {
+        self.lock().clone()
+    }
+
+    /// Records a decision about these pods, and whether it gave them a node.
+    pub(super) fn decided<'p>(&self, pods: impl Iterator<Item = (&'p str, bool)>, now: Timestamp) {
+        let mut times = self.lock();
+        for (path, is_placed) in pods {
+            let Some(pod) = times.get_mut(path) else { continue };
+            if pod.decided.is_none() {
+                pod.decided = Some(now);
+                self.series.observe(&names::PODS_DECISION_DURATION, &[], between(pod.seen, now));
+            }
+            if is_placed && pod.placed.is_none() {
+                pod.placed = Some(now);
+            }
+        }
+    }
+
+    fn pod(&self, milestone: &Milestone, now: Timestamp) {
+        let mut times = self.lock();
+        match milestone {
+            Milestone::PodWaits { path, created, has_resource_claims } => {
+                let pod = PodTimes {
+                    created: created.unwrap_or(now),
+                    seen: now,
+                    decided: None,
+                    placed: None,
+                    is_bound: false,
+                    has_resource_claims: *has_resource_claims,
+                };
+                times.insert(Arc::clone(path), pod);
+            }
+            Milestone::PodBound(path) => {
+                let Some(pod) = times.get_mut(path) else { return };
+                pod.is_bound = true;
+                let labels = [pod.dynamic_resources()];
+                if self.leads() {
+                    self.series.observe(&names::PODS_BOUND_DURATION, &labels, between(pod.created, now));
+                    if let Some(placed) = pod.placed {
+                        let duration = between(placed, now);
+                        self.series.observe(&names::PODS_PROVISIONING_BOUND_DURATION, &labels, duration);
+                    }
+                }
+            }
+            Milestone::PodReady(path) => {
+                let Some(pod) = times.remove(path) else { return };
+                if self.leads() {
+                    self.series.observe(&names::PODS_STARTUP_DURATION, &[], between(pod.created, now));
+                    if let Some(placed) = pod.placed {
+                        let duration = between(placed, now);
+                        self.series.observe(&names::PODS_PROVISIONING_STARTUP_DURATION, &[], duration);
+                    }
+                }
+            }
+            Milestone::PodGone(path) => {
+                times.remove(path);
+            }
+            Milestone::Condition(_) | Milestone::Removed(_) => {}
+        }
+    }
+
+    fn condition(&self, change: &ConditionChange) {
+        let ConditionChange { kind, of, condition, before, status, reason, at } = change;
+        if let Some(of_kind) = of_kind(*kind) {
+            self.series.count(&of_kind.transitions, &[condition, status, reason]);
+            if let Some((before, since)) = before {
+                self.series.observe(&of_kind.transition, &[condition, before, status], between(*since, *at));
+            }
+        }
+        if *kind != Kind::NodeClaim || status != "True" {
+            return;
+        }
+        match condition.as_str() {
+            nodeclaim::REGISTERED => self.series.count(&names::NODES_CREATED, &[&of.pool, &of.zone]),
+            nodeclaim::DRAINED => self.series.count(&names::NODES_DRAINED, &[&of.pool]),
+            nodeclaim::INTERRUPTED => self.series.count(&names::INTERRUPTION_RECEIVED, &["spot_interrupted"]),
+            _ => {}
+        }
+    }
+
+    fn removed(&self, removal: &Removal, now: Timestamp) {
+        let Removal { kind, of, created, deleted, terminating } = removal;
+        if let (Some(of_kind), Some(deleted)) = (of_kind(*kind), deleted) {
+            self.series.observe(&of_kind.termination, &[], between(*deleted, now));
+        }
+        let pool = of.pool.as_str();
+        match kind {
+            Kind::Node if !pool.is_empty() => {
+                self.series.count(&names::NODES_TERMINATED, &[pool, &of.zone]);
+                if let Some(created) = created {
+                    self.series.observe(&names::NODES_LIFETIME_DURATION, &[pool], between(*created, now));
+                }
+                if let Some(deleted) = deleted {
+                    self.series.observe(&names::NODES_TERMINATION_DURATION, &[pool], between(*deleted, now));
+                }
+            }
+            Kind::NodeClaim => {
+                self.series.count(&names::NODECLAIMS_TERMINATED, &[pool, &of.capacity_type, &of.zone]);
+                if let Some(deleted) = deleted {
+                    self.series.observe(&names::NODECLAIMS_TERMINATION_DURATION, &[pool], between(*deleted, now));
+                }
+                if let Some(since) = terminating {
+                    let duration = between(*since, now);
+                    self.series.observe(&names::NODECLAIMS_INSTANCE_TERMINATION_DURATION, &[pool], duration);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, PodTimes>> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MilestoneObserver for Observed {
+    fn observe(&self, milestones: &[Milestone]) {
+        let now = (self.clock)();
+        for milestone in milestones {
+            match milestone {
+                // The times of pods are kept by each replica, since it may lead before they are ready.
+                Milestone::Condition(change) if self.leads() => self.condition(change),
+                Milestone::Removed(removal) if self.leads() => self.removed(removal, now),
+                Milestone::Condition(_) | Milestone::Removed(_) => {}
+                pod => self.pod(pod, now),
+            }
+        }
+    }
+}
+
+/// Returns the metrics of objects of a kind, if it has status conditions.
+pub(super) fn of_kind(kind: Kind) -> Option<&'static OfKind> {
+    match kind {
+        Kind::NodeClaim => Some(&names::OF_NODECLAIMS),
+        Kind::NodePool => Some(&names::OF_NODEPOOLS),
+        Kind::Node => Some(&names::OF_NODES),
+        Kind::Ec2NodeClass => Some(&names::OF_EC2_CLASSES),
+        Kind::KwokNodeClass => Some(&names::OF_KWOK_CLASSES),
+        _ => None,
+    }
+}
+
+/// Returns the time between two, none if a clock was set back.
+pub(super) fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::Page;
+    use super::*;
+
+    fn samples(observed: &Observed) -> Vec<String> {
+        let mut page = Page::default();
+        observed.series.write(&mut page);
+        let text = page.text();
+        text.lines().filter(|line| line.contains("_sum") || line.contains("_total")).map(str::to_owned).collect()
+    }
+
+    fn observed() -> Observed {
+        Observed::new(Series::default(), || Timestamp::from_second(100).unwrap())
+    }
+
+    #[test]
+    fn a_pod_is_timed_from_its_creation_and_from_the_decision() {
+        let observed = observed();
+        let path: Arc<str> = "x/a".into();
+        let created = Timestamp::from_second(90).ok();
+        let waits = Milestone::PodWaits { path: Arc::clone(&path), created, has_resource_claims: false };
+        observed.observe(&[waits]);
+        observed.lead(true);
+        observed.decided([("x/a", true), ("x/other", true)].into_iter(), Timestamp::from_second(98).unwrap());
+        observed.observe(&[Milestone::PodBound(Arc::clone(&path))]);
+        assert!(observed.times()[&path].is_bound);
+        observed.observe(&[Milestone::PodReady(Arc::clone(&path)), Milestone::PodReady(path)]);
+        assert!(observed.times().is_empty());
+        insta::assert_snapshot!(samples(&observed).join("\n"), @r#"
+        karpenter_pods_bound_duration_seconds_sum{dynamic_resources="false"} 10
+        karpenter_pods_provisioning_bound_duration_seconds_sum{dynamic_resources="false"} 2
+        karpenter_pods_provisioning_startup_duration_seconds_sum 2
+        karpenter_pods_scheduling_decision_duration_seconds_sum 0
+        karpenter_pods_startup_duration_seconds_sum 10
+        "#);
+    }
+
+    #[test]
+    fn what_happens_is_counted_by_the_replica_that_leads() {
+        let observed = observed();
+        let of = muster_stages::state::NodeLabels {
+            pool: "general".to_owned(),
+            capacity_type: "spot".to_owned(),
+            zone: "a".to_owned(),
+        };
+        let at = Timestamp::from_second(60).unwrap();
+        let change = |condition: &str| {
+            Milestone::Condition(Box::new(ConditionChange {
+                kind: Kind::NodeClaim,
+                of: of.clone(),
+                condition: condition.to_owned(),
+                before: Some(("Unknown".to_owned(), Timestamp::from_second(40).unwrap())),
+                status: "True".to_owned(),
+                reason: condition.to_owned(),
+                at,
+            }))
+        };
+        let removed = |kind| {
+            let (created, deleted) = (Timestamp::from_second(10).ok(), Some(at));
+            let terminating = Timestamp::from_second(90).ok();
+            Milestone::Removed(Box::new(Removal { kind, of: of.clone(), created, deleted, terminating }))
+        };
+        let all = [
+            change("Registered"),
+            change("Drained"),
+            change("Interrupted"),
+            removed(Kind::Node),
+            removed(Kind::NodeClaim),
+        ];
+        observed.observe(&all);
+        assert!(samples(&observed).is_empty(), "another replica leads");
+        observed.lead(true);
+        observed.observe(&all);
+        insta::assert_snapshot!(samples(&observed).join("\n"));
+    }
+}
