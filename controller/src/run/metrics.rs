@@ -261,7 +261,15 @@ impl Metrics {
 
     /// Records how many reconciliations may be in progress at once.
     pub(super) fn workers(&self, most: usize) {
-        for controller in [Controller::Claims, Controller::Pools, Controller::Classes, Controller::Commands] {
+        let many = [
+            Controller::Claims,
+            Controller::Pools,
+            Controller::Classes,
+            Controller::Commands,
+            Controller::Overlays,
+            Controller::Buffers,
+        ];
+        for controller in many {
             self.series.set(&names::MOST_WORKERS, &[controller.name()], most as f64);
         }
         for controller in [Controller::Provisioner, Controller::Disruption, Controller::Garbage] {
