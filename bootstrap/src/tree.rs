@@ -142,7 +142,8 @@ pub(crate) fn yaml(text: &str) -> Result<Tree, SyntaxFault> {
             flow_nesting_limit: DEEPEST,
         },
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::PassThrough,
-        strict_booleans: true,
+        // The readers on a node follow YAML 1.1: `yes` and `on` are booleans.
+        strict_booleans: false,
     };
     let document = match second_document(text) {
         Some((at, _)) => &text[..at],

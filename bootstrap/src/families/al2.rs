@@ -105,7 +105,12 @@ fn call(
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         if OPTIONS.contains(&word.text.as_str()) || word.text == USE_MAX_PODS {
-            let Some(value) = rest.next() else { break };
+            let Some(value) = rest.next() else {
+                let message = format!("`{}` has no value, so bootstrap.sh exits", word.text);
+                let fix = "write the value after the option, or remove the option";
+                findings.add_with_fix(&verdicts::UD38, message, fix, part.source.at(word.line), &word.text);
+                break;
+            };
             let stated = || Some(Stated { text: value.text.clone(), place: part.source.at(value.line) });
             if !value.is_open {
                 options.insert(word.text.as_str(), value);

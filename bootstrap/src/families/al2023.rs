@@ -90,6 +90,11 @@ pub(crate) fn read(
 }
 
 fn document(part: &Part, bootstrap: &mut ParsedBootstrap, merged: &mut Merged, findings: &mut Findings) {
+    if let Some(line) = part.not_utf8 {
+        merged.is_broken = true;
+        let message = "the NodeConfig is not valid YAML: it has bytes that are not UTF-8";
+        return findings.add(&verdicts::UD04, message, part.source.at(line), line_text(&part.text, line));
+    }
     let tree = match tree::yaml(&part.text) {
         Ok(tree) if tree.is_map() => tree,
         Ok(tree) => {

@@ -3,10 +3,14 @@
 //! ```text
 //!  argv ──► arguments ──► flags of this version, values of their types ──┐
 //!  config.json, *.conf ──► config: fields of this version, merged ───────┴──► taints, labels, max pods, node name
+//!
+//!  spec.kubelet of an EC2NodeClass ──► class: faults, expressions
 //! ```
 
 pub mod arguments;
+pub mod class;
 pub mod config;
+pub mod expression;
 pub mod flags;
 pub mod gates;
 pub mod instance;

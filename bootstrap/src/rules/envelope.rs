@@ -97,6 +97,14 @@ fn mime(user_data: &UserData, family: Family, findings: &mut Findings) {
                     text,
                 );
             }
+            // cloud-init takes what is there.
+            MimeFault::Unterminated { .. } if family == Family::Al2 => {}
+            MimeFault::Unterminated { line } => {
+                let (place, text) = shown(line);
+                let severity = if family == Family::Al2023 { Severity::Error } else { Severity::Warning };
+                let message = "the document ends without its closing boundary, so nodeadm reads none of it";
+                findings.add_as(severity, &verdicts::UD02, message, place, text);
+            }
             MimeFault::Indented { line } => {
                 let (place, text) = shown(line);
                 findings.add(&verdicts::UD02, "a boundary does not begin at the first column", place, text);

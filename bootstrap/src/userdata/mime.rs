@@ -41,6 +41,11 @@ pub enum MimeFault {
         /// Line of the document.
         line: usize,
     },
+    /// The document ends without the closing boundary: nodeadm reads all of it or nothing.
+    Unterminated {
+        /// Last line of the document.
+        line: usize,
+    },
     /// A boundary does not begin at the first column.
     Indented {
         /// Line of the document.
@@ -128,7 +133,12 @@ pub(super) fn read(text: &str) -> Mime {
         let raw = slice(document, part.offset_body, part.offset_end);
         let encoding = part.content_transfer_encoding().unwrap_or_default().trim().to_ascii_lowercase();
         let is_decoded = matches!(encoding.as_str(), "base64" | "quoted-printable");
-        let body = if is_decoded { part.contents().to_vec() } else { raw.as_bytes().to_vec() };
+        let body = match encoding.as_str() {
+            // The parser takes the content of a text part for text, and it may be gzip.
+            "base64" => super::base64(raw.trim().as_bytes()).unwrap_or_else(|| part.contents().to_vec()),
+            _ if is_decoded => part.contents().to_vec(),
+            _ => raw.as_bytes().to_vec(),
+        };
         mime.parts.push(RawPart {
             media_type: media_type.unwrap_or_default(),
             body,
@@ -197,6 +207,10 @@ fn check_boundaries(document: &str, first_line: usize, mime: &mut Mime) {
         } else if line.trim_start().starts_with(&opening) {
             mime.faults.push(MimeFault::Indented { line: first_line + index });
         }
+    }
+    let is_closed = lines.iter().any(|line| line.starts_with(&closing));
+    if seen > 0 && !is_closed && mime.faults.is_empty() {
+        mime.faults.push(MimeFault::Unterminated { line: first_line + lines.len().saturating_sub(1) });
     }
     if seen == 0
         && !mime.faults.iter().any(|fault| matches!(fault, MimeFault::Boundary { .. } | MimeFault::Indented { .. }))

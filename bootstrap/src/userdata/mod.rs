@@ -10,6 +10,9 @@ mod encoding;
 mod mime;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 pub use self::encoding::{Wrapping, WrappingFault, base64, to_base64};
@@ -58,6 +61,8 @@ pub struct Part {
     pub depth: usize,
     /// Decoded text. Invalid UTF-8 is replaced.
     pub text: String,
+    /// Line of the text, from 1, with the first byte that is not UTF-8.
+    pub not_utf8: Option<usize>,
     /// Location of the text.
     pub source: Source,
     /// Reason why the part could not be decoded.
@@ -98,6 +103,7 @@ impl UserData {
     #[must_use]
     pub fn read(bytes: &[u8], name: &str) -> Self {
         let (content, wrappings, wrapping_fault) = encoding::unwrap(bytes);
+        let is_utf8 = std::str::from_utf8(&content).is_ok();
         let text = String::from_utf8_lossy(&content).replace("\r\n", "\n");
         let is_mime = mime::is_meant(&text);
         let name: Arc<str> = name.into();
@@ -115,14 +121,16 @@ impl UserData {
             let mime = mime::read(&read.text);
             read.mime_faults = mime.faults;
             for (index, raw) in mime.parts.into_iter().enumerate() {
-                let part = Part::read(raw, index + 1, &name);
+                let part = Part::read(raw, index + 1, &name, is_utf8);
                 read.parts.push(part);
             }
         } else {
             let kind = kind_of(&read.text, "");
             let source = Source::whole(Arc::clone(&name));
             let (media_type, text) = (String::new(), read.text.clone());
-            read.parts.push(Part { number: 1, kind, media_type, depth: 0, text, source, wrapping_fault: None });
+            let not_utf8 = replaced(&text).filter(|_| !is_utf8);
+            let wrapping_fault = None;
+            read.parts.push(Part { number: 1, kind, media_type, depth: 0, text, not_utf8, source, wrapping_fault });
         }
         read
     }
@@ -152,8 +160,10 @@ impl UserData {
 }
 
 impl Part {
-    fn read(raw: mime::RawPart, number: usize, name: &str) -> Self {
+    /// `is_utf8` is false if bytes of the document were replaced before it was split.
+    fn read(raw: mime::RawPart, number: usize, name: &str, is_utf8: bool) -> Self {
         let (content, wrappings, wrapping_fault) = encoding::unwrap(&raw.body);
+        let is_utf8 = is_utf8 && std::str::from_utf8(&content).is_ok();
         let text = String::from_utf8_lossy(&content).into_owned();
         let is_decoded = raw.is_decoded || !wrappings.is_empty();
         let source = Source {
@@ -161,8 +171,15 @@ impl Part {
             first_line: if is_decoded { 1 } else { raw.line },
         };
         let kind = kind_of(&text, &raw.media_type);
-        Self { number, kind, media_type: raw.media_type, depth: raw.depth, text, source, wrapping_fault }
+        let not_utf8 = replaced(&text).filter(|_| !is_utf8);
+        let (media_type, depth) = (raw.media_type, raw.depth);
+        Self { number, kind, media_type, depth, text, not_utf8, source, wrapping_fault }
     }
+}
+
+/// Returns the line, from 1, of the first character that stands for bytes which are not UTF-8.
+fn replaced(text: &str) -> Option<usize> {
+    text.lines().position(|line| line.contains(char::REPLACEMENT_CHARACTER)).map(|index| index + 1)
 }
 
 /// Returns the format of a text: by its media type where that is decisive (nodeadm uses nothing else), else by its

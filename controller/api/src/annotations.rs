@@ -9,6 +9,10 @@ pub const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
 pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
 /// Order in which a ReplicaSet gives up its pods: of several, the one with the least goes first.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// Boot ID of a Node before its reboot by Karpenter, on its NodeClaim.
+pub const REBOOT_PRE_BOOT_ID: &str = "karpenter.sh/reboot-pre-boot-id";
+/// Longest time that the drain before a reboot by Karpenter may take, on the NodeClaim.
+pub const REBOOT_TERMINATION_GRACE_PERIOD: &str = "karpenter.sh/reboot-termination-grace-period";
 /// Hash of the NodePool template that a NodeClaim was created from.
 pub const NODEPOOL_HASH: &str = "karpenter.sh/nodepool-hash";
 /// Version of the algorithm of [`NODEPOOL_HASH`].
@@ -30,6 +34,8 @@ pub const COMPATIBILITY_PROVIDER: &str = "compatibility.karpenter.sh/provider";
 pub const EC2NODECLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
 /// Version of the algorithm of [`EC2NODECLASS_HASH`].
 pub const EC2NODECLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
+/// Sharing of GPUs by the pods of an EC2NodeClass's nodes, for claims of dynamic resources.
+pub const NVIDIA_CONSUMABLE_CAPACITY: &str = "karpenter.k8s.aws/nvidia-consumable-capacity";
 /// Instance profile that a NodeClaim was launched with.
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
 /// `true` once the instance of a NodeClaim has all its tags.

@@ -14,6 +14,9 @@ pub mod nodepool {
     /// Consolidation commands save what they promise; while false, only empty nodes are consolidated. Absent as long as
     /// they always did. Not part of Ready.
     pub const CONSOLIDATION_DELIVERS: &str = "ConsolidationDelivers";
+    /// The schedules of all budgets can be read; while false, a budget whose schedule cannot allows no disruption.
+    /// Absent as long as all always could. Not part of Ready.
+    pub const BUDGETS_READABLE: &str = "BudgetsReadable";
     /// False while launches for some pods are held, because the last nodes received none of them.
     pub const LAUNCHES_DELIVER: &str = "LaunchesDeliver";
     /// False while `replicas` have no effect, because the feature gate StaticCapacity is off. Not part of Ready.
@@ -47,6 +50,8 @@ pub mod nodeclaim {
     pub const AGENT_READY: &str = "AgentReady";
     /// Fault reported by the node's agent: False is fatal, and the reason is the error code. Not part of Ready.
     pub const NODE_VERDICT: &str = "NodeVerdict";
+    /// The Node is being rebooted by Karpenter. Not part of Ready.
+    pub const REBOOTING: &str = "Rebooting";
     /// The Node is being removed; the reason is the cause of the disruption.
     pub const DISRUPTION_REASON: &str = "DisruptionReason";
 }
@@ -155,6 +160,14 @@ pub mod reason {
     pub const AGENT_SILENT: &str = "AgentSilent";
     /// NodeClaim: the fault reported by the node's agent is resolved.
     pub const VERDICT_LIFTED: &str = "VerdictLifted";
+    /// NodeClaim: a reboot of the Node was requested.
+    pub const REBOOT_REQUESTED: &str = "RebootRequested";
+    /// NodeClaim: the cloud was asked to reboot the instance.
+    pub const REBOOT_ISSUED: &str = "RebootIssued";
+    /// NodeClaim: the Node is ready again after a reboot.
+    pub const REBOOT_SUCCEEDED: &str = "RebootSucceeded";
+    /// NodeClaim: the Node did not become ready again after a reboot.
+    pub const REBOOT_FAILED: &str = "RebootFailed";
     /// NodeClaim: Node and NodeClaim are inconsistent.
     pub const CONSISTENCY_CHECK_FAILED: &str = "ConsistencyCheckFailed";
     /// NodeClaim: the Node is being drained.
@@ -211,6 +224,12 @@ pub mod reason {
     pub const INVALID_KUBELET_CONFIGURATION: &str = "InvalidKubeletConfiguration";
     /// EC2NodeClass: the AMI family does not support one of the kubelet settings.
     pub const UNSUPPORTED_KUBELET_CONFIGURATION: &str = "UnsupportedKubeletConfiguration";
+    /// EC2NodeClass: a kubelet setting is an expression, and the gate `NodeClassCEL` is off.
+    pub const KUBELET_EXPRESSIONS_DISABLED: &str = "KubeletExpressionsDisabled";
+    /// EC2NodeClass: a kubelet setting is neither a value nor an expression.
+    pub const KUBELET_EXPRESSION_INVALID: &str = "KubeletExpressionInvalid";
+    /// EC2NodeClass: an expression has no result for an instance type.
+    pub const KUBELET_EXPRESSION_EVALUATION_FAILED: &str = "KubeletExpressionEvaluationFailed";
     /// CapacityBuffer: the pod template is known.
     pub const RESOLVED: &str = "Resolved";
     /// CapacityBuffer: the workload does not exist.

@@ -52,6 +52,14 @@ pub const INVALID_DO_NOT_DISRUPT_ANNOTATION: &str = "InvalidDoNotDisruptAnnotati
 pub const DO_NOT_DISRUPT_UNTIL: &str = "DoNotDisruptUntil";
 /// A pod no longer protects its node from disruption.
 pub const DO_NOT_DISRUPT_GRACE_PERIOD_ELAPSED: &str = "DoNotDisruptGracePeriodElapsed";
+/// A budget of a NodePool has a schedule that cannot be read.
+pub const SCHEDULE_UNREADABLE: &str = "ScheduleUnreadable";
+/// A NodeOverlay conflicts with another one of the same weight.
+pub const OVERLAY_CONFLICT: &str = "OverlayConflict";
+/// A NodeOverlay has a value that cannot be used.
+pub const OVERLAY_INVALID: &str = "OverlayInvalid";
+/// A NodeOverlay changes no offering.
+pub const OVERLAY_UNUSED: &str = "OverlayUnused";
 /// A spot instance is being reclaimed.
 pub const SPOT_INTERRUPTED: &str = "SpotInterrupted";
 /// A spot instance may be reclaimed soon.

@@ -17,7 +17,7 @@
 //!   likeness: suggestions for unknown names
 //! ```
 //!
-//! The kinds are those of Karpenter 1.14 and accept its manifests unchanged. Nothing here does I/O or reads a clock.
+//! The kinds are those of Karpenter 1.15 and accept its manifests unchanged. Nothing here does I/O or reads a clock.
 
 mod crds;
 mod patterns;

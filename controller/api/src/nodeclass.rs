@@ -18,7 +18,8 @@ pub use self::devices::{BlockDevice, BlockDeviceMapping, InstanceStorePolicy, Vo
 pub use self::ignored::IgnoredTerm;
 pub use self::kubelet::KubeletSettings;
 pub use self::network::{
-    ConnectionTracking, CpuOptions, InterfaceType, MetadataOptions, NetworkInterface, Toggle, TokenState,
+    ConnectionTracking, CpuOptions, EnclaveOptions, InterfaceType, MetadataOptions, NetworkInterface, Toggle,
+    TokenState,
 };
 pub use self::selectors::{
     AmiSelectorTerm, CapacityReservationSelectorTerm, InstanceMatchCriteria, PlacementGroupSelector,
@@ -127,6 +128,9 @@ pub struct Ec2NodeClassSpec {
     /// Settings of the processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_options: Option<CpuOptions>,
+    /// Nitro Enclaves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enclave_options: Option<EnclaveOptions>,
 }
 
 /// Families of machine images: how they start and what they need in their user data.

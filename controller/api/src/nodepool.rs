@@ -1,6 +1,7 @@
 //! NodePool: constraints on the nodes that may be launched, their number, and their disruption.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -118,6 +119,7 @@ pub struct NodeClaimTemplateSpec {
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
     /// Time without pod changes after which a node may be consolidated, or `Never`.
+    #[serde(default = "default_consolidate_after")]
     #[schemars(with = "String", regex(pattern = LIFETIME_PATTERN))]
     pub consolidate_after: Lifetime,
     /// Which nodes may be consolidated.
@@ -173,6 +175,8 @@ pub enum DisruptionReason {
     Empty,
     /// It no longer looks as its pool or class says.
     Drifted,
+    /// A condition says that it is broken.
+    Unhealthy,
 }
 
 /// Parsed value of [`Budget::nodes`].
@@ -219,6 +223,10 @@ fn default_budget_nodes() -> String {
     "10%".to_owned()
 }
 
+const fn default_consolidate_after() -> Lifetime {
+    Lifetime::After(Duration::ZERO)
+}
+
 fn default_budgets() -> Vec<Budget> {
     vec![Budget::default()]
 }
@@ -253,7 +261,7 @@ impl Default for NodeClaimTemplateSpec {
 impl Default for Disruption {
     fn default() -> Self {
         Self {
-            consolidate_after: Lifetime::After(Span::default().0),
+            consolidate_after: default_consolidate_after(),
             consolidation_policy: ConsolidationPolicy::default(),
             budgets: default_budgets(),
         }

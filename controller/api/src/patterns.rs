@@ -22,9 +22,6 @@ pub(crate) const CONDITION_REASON: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_]
 /// Reason of a condition, which may be empty.
 pub(crate) const OPTIONAL_CONDITION_REASON: &str = "^([A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?|)$";
 
-/// Eviction threshold: a percentage with at most two decimals, a quantity, or empty.
-pub(crate) const EVICTION_THRESHOLD: &str = r"^((\d{1,2}(\.\d{1,2})?|100(\.0{1,2})?)%||(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?)$";
-
 /// Size of an EBS volume: 1 to 59000 Gi, 64000 G, 58 Ti or 64 T.
 pub(crate) const VOLUME_SIZE: &str = "^((?:[1-9][0-9]{0,3}|[1-4][0-9]{4}|[5][0-8][0-9]{3}|59000)Gi|(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|[6][0-3][0-9]{3}|64000)G|([1-9]||[1-5][0-7]|58)Ti|([1-9]||[1-5][0-9]|6[0-3]|64)T)$";
 
@@ -71,7 +68,6 @@ pub(crate) fn example(pattern: &str) -> Option<&'static str> {
         (QUALIFIED_NAME, "a label key such as `team` or `example.com/team`"),
         (LABEL_VALUE, "at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"),
         (QUANTITY, "a number with an optional suffix, such as `500m`, `2`, `1.5Gi` or `10M`"),
-        (EVICTION_THRESHOLD, "an amount such as `100Mi`, or a percentage from 0% to 100% such as `5%`"),
         (VOLUME_SIZE, "a size such as `100Gi`, at most 59000Gi, 64000G, 58Ti or 64T"),
         (BUDGET_NODES, "a number of nodes such as `5`, or a percentage from 0% to 100% such as `10%`"),
         (BUDGET_SCHEDULE, "five fields as in cron, such as `0 9 * * mon-fri`, or a word such as `@daily`"),

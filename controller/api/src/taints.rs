@@ -11,6 +11,8 @@ pub const NO_EXECUTE: &str = "NoExecute";
 
 /// Key of [`disrupted`].
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
+/// Key of the taint of a node that is being rebooted by Karpenter.
+pub const REBOOTING: &str = "karpenter.sh/rebooting";
 /// Key of [`unregistered`].
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 

@@ -232,7 +232,7 @@ mod tests {
                 }
             });
         }
-        assert_eq!((rules, transitions), (94, 4), "each rule of the references is there once per place");
+        assert_eq!((rules, transitions), (84, 4), "each rule of the references is there once per place");
         assert!(patterns > 40, "{patterns}");
     }
 }

@@ -4,6 +4,7 @@ use muster_scheduling::model::{Resource, Resources};
 
 use crate::class::{ClassSettings, InstanceStorePolicy, InterfaceType};
 use crate::facts::{Architecture, InstanceTypeFacts};
+use crate::kubelet;
 use muster_api::resources;
 
 pub(crate) const MIB: i64 = 1 << 20;
@@ -88,23 +89,29 @@ pub(crate) fn pods(facts: &InstanceTypeFacts, class: &ClassSettings) -> i64 {
     let kubelet = &class.kubelet;
     let limit = match kubelet.max_pods {
         Some(max_pods) => max_pods.into(),
-        None if class.ami_family.limits_pods_by_interfaces() => {
-            let lost = class.reserved_enis.saturating_add(efa_only_on_default_card(facts, class));
-            let addresses = interface_pods(facts, lost, 1);
-            if class.prefix_delegation && supports_prefixes(facts) {
-                let (small, large) = PREFIX_POD_CEILINGS;
-                let ceiling = if facts.vcpus < LARGE_VCPUS { small } else { large };
-                interface_pods(facts, lost, ADDRESSES_PER_PREFIX).min(ceiling)
-            } else {
-                addresses
-            }
+        None => {
+            let of_family = family_pods(facts, class);
+            kubelet::max_pods(facts, class, of_family).unwrap_or(of_family)
         }
-        None => DEFAULT_PODS,
     };
     if kubelet.pods_per_core > 0 && class.ami_family.honours_pods_per_core() {
         return limit.min(i64::from(kubelet.pods_per_core) * i64::from(facts.vcpus));
     }
     limit
+}
+
+/// Returns the pod limit of the family, without that of the class.
+pub(crate) fn family_pods(facts: &InstanceTypeFacts, class: &ClassSettings) -> i64 {
+    if !class.ami_family.limits_pods_by_interfaces() {
+        return DEFAULT_PODS;
+    }
+    let lost = class.reserved_enis.saturating_add(efa_only_on_default_card(facts, class));
+    if class.prefix_delegation && supports_prefixes(facts) {
+        let (small, large) = PREFIX_POD_CEILINGS;
+        let ceiling = if facts.vcpus < LARGE_VCPUS { small } else { large };
+        return interface_pods(facts, lost, ADDRESSES_PER_PREFIX).min(ceiling);
+    }
+    interface_pods(facts, lost, 1)
 }
 
 /// Returns the number of pods that the addresses of the default card's interfaces allow, without `lost` interfaces. The

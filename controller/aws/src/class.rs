@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use muster_scheduling::model::Resources;
+use muster_bootstrap::kubelet::expression::Expression;
+use muster_scheduling::model::{Resource, Resources};
 
 use crate::facts::PlacementStrategy;
 use crate::family::AmiFamily;
@@ -25,6 +26,8 @@ pub struct ClassSettings {
     pub connection_tracking: bool,
     /// True for `spec.cpuOptions.nestedVirtualization: enabled`.
     pub nested_virtualization: bool,
+    /// True for `spec.enclaveOptions.enabled: true`.
+    pub enclaves: bool,
     /// Placement group that `spec.placementGroupSelector` selects.
     pub placement_group: Option<PlacementGroup>,
     /// Zones of the subnets with their zone IDs where known; `None` allows every zone of the region.
@@ -51,6 +54,7 @@ impl Default for ClassSettings {
             network_interfaces: Vec::new(),
             connection_tracking: false,
             nested_virtualization: false,
+            enclaves: false,
             placement_group: None,
             zones: None,
             reservations: Vec::new(),
@@ -72,10 +76,27 @@ pub struct KubeletSettings {
     pub kube_reserved: Resources,
     /// `systemReserved`.
     pub system_reserved: Resources,
+    /// Settings that depend on the instance type.
+    pub expressions: KubeletExpressions,
     /// `evictionHard["memory.available"]`.
     pub eviction_memory: Option<Threshold>,
     /// `evictionHard["nodefs.available"]`.
     pub eviction_storage: Option<Threshold>,
+    /// `evictionSoft["memory.available"]`; none on Bottlerocket, which does not read it.
+    pub soft_eviction_memory: Option<Threshold>,
+    /// `evictionSoft["nodefs.available"]`; none on Bottlerocket.
+    pub soft_eviction_storage: Option<Threshold>,
+}
+
+/// Expressions in `spec.kubelet`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KubeletExpressions {
+    /// `maxPods`.
+    pub max_pods: Option<Expression>,
+    /// Values of `kubeReserved`.
+    pub kube_reserved: BTreeMap<Resource, Expression>,
+    /// Values of `systemReserved`.
+    pub system_reserved: BTreeMap<Resource, Expression>,
 }
 
 /// An eviction threshold.

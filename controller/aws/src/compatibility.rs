@@ -10,9 +10,10 @@ pub(crate) fn can_launch(facts: &InstanceTypeFacts, class: &ClassSettings) -> bo
     // The arm64 kernel of AL2023 needs the crypto extensions of Graviton2.
     let runs_image = !(class.ami_family == AmiFamily::Al2023 && facts.name.starts_with("a1."));
     let tracks_connections = !class.connection_tracking || &*facts.hypervisor == "nitro";
+    let encloses = !class.enclaves || facts.nitro_enclaves;
     let nests = !class.nested_virtualization || has_feature(facts, "nested-virtualization");
     let places = class.placement_group.as_ref().is_none_or(|group| facts.placement.contains(&group.strategy));
-    runs_image && tracks_connections && nests && places && has_interfaces(facts, &class.network_interfaces)
+    runs_image && tracks_connections && nests && encloses && places && has_interfaces(facts, &class.network_interfaces)
 }
 
 fn has_feature(facts: &InstanceTypeFacts, feature: &str) -> bool {

@@ -107,6 +107,12 @@ impl Ec2 {
         })
     }
 
+    /// Iterates over the types of all regions. Their zones are left out.
+    #[cfg(feature = "launch")]
+    pub(crate) fn all_types(&self) -> impl Iterator<Item = &InstanceTypeFacts> {
+        self.rows.iter().map(|row| &row.facts)
+    }
+
     fn parse(table: &'static str) -> Result<Self, Error> {
         let mut regions = Vec::new();
         let mut rows = Vec::new();

@@ -30,9 +30,11 @@ mod embedded;
 mod error;
 mod facts;
 mod family;
+mod feature_gates;
 mod images;
 mod intern;
 mod inventory;
+mod kubelet;
 #[cfg(feature = "live")]
 mod node_properties;
 mod nodeclass;
@@ -68,8 +70,11 @@ pub use facts::{
     PlacementStrategy, Processor, UsageClasses,
 };
 pub use family::{AmiFamily, UnknownFamily};
+pub use feature_gates::AwsFeatureGates;
 pub use images::suits;
 pub use inventory::Inventory;
+#[cfg(feature = "launch")]
+pub use kubelet::KubeletOfType;
 pub use nodeclass::PREFIX_DELEGATION;
 pub use offerings::{PriceSource, Prices};
 pub use rate_limits::{Budgets, Family};

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_api::nodeclass::{self, Ec2NodeClass, Ec2NodeClassStatus, ReservationState, ReservationType, Toggle};
+use muster_bootstrap::kubelet::expression::Expression;
 use muster_scheduling::model::{Resource, Resources};
+use serde_json::Value;
 
 use crate::class::{
-    BlockDevice, CapacityReservation, ClassSettings, InstanceStorePolicy, InterfaceType, KubeletSettings,
-    NetworkInterface, Threshold,
+    BlockDevice, CapacityReservation, ClassSettings, InstanceStorePolicy, InterfaceType, KubeletExpressions,
+    KubeletSettings, NetworkInterface, Threshold,
 };
 use crate::error::SettingError;
 use crate::family::AmiFamily;
-use crate::quantity;
+use crate::quantity::{self, QuantityError};
 
 /// Annotation of an EC2NodeClass: `"true"` if the VPC CNI of its nodes assigns prefixes.
 pub const PREFIX_DELEGATION: &str = "muster.dev/prefix-delegation";
@@ -32,13 +34,14 @@ impl TryFrom<&Ec2NodeClass> for ClassSettings {
         let options = spec.cpu_options.as_ref();
         Ok(Self {
             ami_family: spec.resolved_ami_family().map(AmiFamily::from).unwrap_or_default(),
-            kubelet: spec.kubelet.as_ref().map(kubelet).transpose()?.unwrap_or_default(),
+            kubelet: kubelet(spec)?,
             block_devices: devices.map(block_device).collect::<Result<_, _>>()?,
             instance_store_policy: spec.instance_store_policy.map(|policy| match policy {
                 nodeclass::InstanceStorePolicy::Raid0 => InstanceStorePolicy::Raid0,
             }),
             network_interfaces: interfaces.map(network_interface).collect::<Result<_, _>>()?,
             connection_tracking: spec.connection_tracking.is_some(),
+            enclaves: spec.enclave_options.as_ref().is_some_and(|options| options.enabled),
             nested_virtualization: options.is_some_and(|cpu| cpu.nested_virtualization == Some(Toggle::Enabled)),
             zones: class.status.as_ref().and_then(zones),
             reservations: class
@@ -67,15 +70,46 @@ impl From<nodeclass::AmiFamily> for AmiFamily {
     }
 }
 
-fn kubelet(settings: &nodeclass::KubeletSettings) -> Result<KubeletSettings, SettingError> {
+fn kubelet(spec: &nodeclass::Ec2NodeClassSpec) -> Result<KubeletSettings, SettingError> {
+    let Some(settings) = &spec.kubelet else { return Ok(KubeletSettings::default()) };
+    let reads_soft = spec.resolved_ami_family() != Some(nodeclass::AmiFamily::Bottlerocket);
+    let soft = |signal| if reads_soft { threshold("evictionSoft", signal, settings) } else { Ok(None) };
+    let (kube_reserved, of_kubelet) = reserved("kubeReserved", settings)?;
+    let (system_reserved, of_system) = reserved("systemReserved", settings)?;
+    let max_pods = match settings.0.get("maxPods") {
+        Some(Value::String(text)) => Some(expression("spec.kubelet.maxPods", text)?),
+        _ => None,
+    };
     Ok(KubeletSettings {
-        max_pods: settings.max_pods.map(|count| natural("spec.kubelet.maxPods", count)).transpose()?,
-        pods_per_core: natural("spec.kubelet.podsPerCore", settings.pods_per_core.unwrap_or(0))?,
-        kube_reserved: reserved("kubeReserved", &settings.kube_reserved)?,
-        system_reserved: reserved("systemReserved", &settings.system_reserved)?,
-        eviction_memory: threshold("memory.available", &settings.eviction_hard)?,
-        eviction_storage: threshold("nodefs.available", &settings.eviction_hard)?,
+        max_pods: count("maxPods", settings)?,
+        pods_per_core: count("podsPerCore", settings)?.unwrap_or(0),
+        kube_reserved,
+        system_reserved,
+        expressions: KubeletExpressions { max_pods, kube_reserved: of_kubelet, system_reserved: of_system },
+        eviction_memory: threshold("evictionHard", "memory.available", settings)?,
+        eviction_storage: threshold("evictionHard", "nodefs.available", settings)?,
+        soft_eviction_memory: soft("memory.available")?,
+        soft_eviction_storage: soft("nodefs.available")?,
     })
+}
+
+/// Returns a number of the settings; `None` if it is absent or an expression.
+fn count(name: &str, settings: &nodeclass::KubeletSettings) -> Result<Option<u32>, SettingError> {
+    let field = format!("spec.kubelet.{name}");
+    match settings.0.get(name) {
+        None | Some(Value::Null | Value::String(_)) => Ok(None),
+        Some(value) => {
+            let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
+            let hint = "write a whole number of zero or more";
+            let number = number.ok_or_else(|| SettingError::new(field.as_str(), "is not a whole number", hint))?;
+            natural(&field, number).map(Some)
+        }
+    }
+}
+
+fn expression(field: &str, text: &str) -> Result<Expression, SettingError> {
+    let hint = "write a number or quantity, or an expression such as `min(110, max_pods)`";
+    Expression::compile(text).map_err(|error| invalid(field.to_owned(), text, error, hint))
 }
 
 fn natural(field: &str, number: i32) -> Result<u32, SettingError> {
@@ -83,19 +117,31 @@ fn natural(field: &str, number: i32) -> Result<u32, SettingError> {
         .map_err(|_| SettingError::new(field, "must not be negative", "write a whole number of zero or more"))
 }
 
-fn reserved(field: &str, amounts: &BTreeMap<String, String>) -> Result<Resources, SettingError> {
-    let parse = |(name, text): (&String, &String)| {
+/// Returns the amounts of a map, and its entries that are expressions.
+fn reserved(
+    field: &str,
+    settings: &nodeclass::KubeletSettings,
+) -> Result<(Resources, BTreeMap<Resource, Expression>), SettingError> {
+    let (mut amounts, mut expressions) = (Resources::new(), BTreeMap::new());
+    for (name, text) in settings.texts(field) {
         let resource = Resource::new(name);
-        let amount = quantity::parse(&resource, text);
-        let amount = amount.map_err(|error| invalid(format!("spec.kubelet.{field}.{name}"), text, error, AMOUNT))?;
-        Ok((resource, amount))
-    };
-    amounts.iter().map(parse).collect()
+        let path = || format!("spec.kubelet.{field}.{name}");
+        match quantity::parse(&resource, text) {
+            Ok(amount) => amounts.set(resource, amount),
+            Err(QuantityError::Malformed) => drop(expressions.insert(resource, expression(&path(), text)?)),
+            Err(error @ QuantityError::Negative) => return Err(invalid(path(), text, error, AMOUNT)),
+        }
+    }
+    Ok((amounts, expressions))
 }
 
-fn threshold(signal: &str, thresholds: &BTreeMap<String, String>) -> Result<Option<Threshold>, SettingError> {
-    let Some(text) = thresholds.get(signal) else { return Ok(None) };
-    let field = || format!("spec.kubelet.evictionHard[{signal}]");
+fn threshold(
+    map: &str,
+    signal: &str,
+    settings: &nodeclass::KubeletSettings,
+) -> Result<Option<Threshold>, SettingError> {
+    let Some((_, text)) = settings.texts(map).find(|(key, _)| *key == signal) else { return Ok(None) };
+    let field = || format!("spec.kubelet.{map}[{signal}]");
     let threshold = match text.strip_suffix('%') {
         Some(number) => {
             let percent = number.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));

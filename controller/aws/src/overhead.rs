@@ -5,6 +5,7 @@ use muster_scheduling::model::{Resource, Resources};
 use crate::capacity::{self, MIB};
 use crate::class::{ClassSettings, Threshold};
 use crate::facts::InstanceTypeFacts;
+use crate::kubelet;
 
 /// Memory reserved per pod and per node in MiB (amazon-eks-ami's bootstrap, Bottlerocket's pull request 1388).
 const MEMORY_PER_POD_MIB: i64 = 11;
@@ -21,7 +22,9 @@ const CPU_SLICES: [(i64, i64, i64); 4] = [(0, 1000, 600), (1000, 2000, 100), (20
 /// Returns the total overhead of a type.
 pub(crate) fn of_type(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resources {
     let mut overhead = kube_reserved(facts, class);
-    overhead.add(&class.kubelet.system_reserved);
+    let mut system = class.kubelet.system_reserved.clone();
+    kubelet::reserve(facts, class, &class.kubelet.expressions.system_reserved, &mut system);
+    overhead.add(&system);
     overhead.add(&eviction_threshold(facts, class));
     overhead
 }
@@ -42,6 +45,7 @@ fn kube_reserved(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resources 
     for (resource, amount) in class.kubelet.kube_reserved.iter() {
         reserved.set(resource.clone(), amount);
     }
+    kubelet::reserve(facts, class, &class.kubelet.expressions.kube_reserved, &mut reserved);
     reserved
 }
 
@@ -54,11 +58,20 @@ fn reserved_millicores(millicores: i64) -> i64 {
 fn eviction_threshold(facts: &InstanceTypeFacts, class: &ClassSettings) -> Resources {
     let kubelet = &class.kubelet;
     let storage = capacity::ephemeral_storage(facts, class);
-    let memory_threshold = kubelet.eviction_memory.unwrap_or(Threshold::Amount(EVICTION_MEMORY_MIB * MIB));
-    let storage_threshold = kubelet.eviction_storage.unwrap_or(Threshold::Percent(EVICTION_STORAGE_PERCENT));
+    let hard_memory = Threshold::Amount(EVICTION_MEMORY_MIB * MIB);
+    let hard_storage = Threshold::Percent(EVICTION_STORAGE_PERCENT);
+    // A soft threshold alone replaces the kubelet's default, as with Karpenter; of two the greater counts.
+    let kept = |hard: Option<Threshold>, soft: Option<Threshold>, default: Threshold, capacity: i64| {
+        let given = hard.into_iter().chain(soft).map(|threshold| threshold.of(capacity)).max();
+        given.unwrap_or_else(|| default.of(capacity))
+    };
+    let memory = capacity::memory(facts, class);
     Resources::from_iter([
-        (Resource::Memory, memory_threshold.of(capacity::memory(facts, class))),
-        (Resource::EphemeralStorage, storage_threshold.of(storage)),
+        (Resource::Memory, kept(kubelet.eviction_memory, kubelet.soft_eviction_memory, hard_memory, memory)),
+        (
+            Resource::EphemeralStorage,
+            kept(kubelet.eviction_storage, kubelet.soft_eviction_storage, hard_storage, storage),
+        ),
     ])
 }
 

@@ -83,6 +83,7 @@
 //! ```
 
 mod bound;
+mod claim_requirements;
 mod compile;
 pub mod disrupt;
 mod exchange;

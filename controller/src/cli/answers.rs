@@ -30,7 +30,7 @@ fn explanation(manifests: Manifests, given: Given<'_>, of: &Of) -> Result<Value,
         Of::Removal(name) => (Subject::Node(name.clone()), true),
     };
     let snapshot = snapshot::assemble(&manifests, settings, types);
-    let Snapshot { problem, managed_nodes, remarks, buffers: _, warnings: _ } = snapshot.map_err(Failure::from)?;
+    let Snapshot { problem, managed_nodes, remarks, .. } = snapshot.map_err(Failure::from)?;
     // Prices are those of the controller's catalogue, and the price source is not shown in an explanation.
     let inputs = Inputs { problem, manifests, managed_nodes, remarks, price_source: String::new() };
     let choices = disrupt::Settings { first: false, ..*choices };

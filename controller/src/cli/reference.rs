@@ -93,6 +93,39 @@ fn the_reference_is_current() {
     }
 }
 
+/// Options of `muster run` that Karpenter does not have.
+const OWN: [&str; 15] = [
+    "agent-address",
+    "agent-health-port",
+    "agent-identity-certificates",
+    "agent-port",
+    "cloud",
+    "consolidation-payback",
+    "context",
+    "disable-nominations",
+    "dry-run",
+    "instance-types-file-path",
+    "max-hourly-price",
+    "max-launches-per-minute",
+    "move-price",
+    "output",
+    "wait-for-unschedulable-mark",
+];
+
+#[test]
+fn every_option_of_run_is_karpenters_or_our_own() {
+    let table = include_str!("../../../docs/karpenter-1.15.tsv");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("option\t"));
+    let told: std::collections::BTreeSet<&str> =
+        rows.filter(|row| !row.contains("\tnot built\t")).filter_map(|row| row.split('\t').next()).collect();
+    let mut command = Arguments::command();
+    command.build();
+    let run = command.find_subcommand("run").unwrap();
+    let known = run.get_arguments().filter_map(Arg::get_long).filter(|name| *name != "help");
+    let known: std::collections::BTreeSet<&str> = known.filter(|name| !OWN.contains(name)).collect();
+    assert_eq!(told, known);
+}
+
 #[test]
 fn the_definition_is_sound() {
     Arguments::command().debug_assert();

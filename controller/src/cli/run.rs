@@ -1,11 +1,14 @@
 //! `muster run`: conversion of its arguments to the controller's options, and its runtime.
 
+use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
+use muster_aws::AwsFeatureGates;
 use muster_link::document::Certificates;
-use muster_manifest::snapshot::{self, FeatureGates};
+use muster_manifest::snapshot::{self, FeatureGates, ParsedGates, parse_aws_gates};
 use muster_manifest::{self as manifest, DefaultSpread};
 use muster_scheduling::{disrupt, model};
 use muster_stages::disruption::Timing;
@@ -13,12 +16,12 @@ use muster_stages::lifecycle::caps::Caps;
 use muster_stages::provision::Lengths;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 
 use super::arguments::{CloudName, Ec2Arguments, MinValuesPolicy, PreferencePolicy, RunArguments};
 use super::dry_run;
 use super::failure::Failure;
-use super::settings::{move_price_of, payback_of};
+use super::settings::{gates_of, move_price_of, payback_of};
 use crate::agents::{self, Port};
 use crate::ec2;
 use crate::run::{self, CloudOptions, Options, Report, RunError};
@@ -34,6 +37,8 @@ const QUIET: &str = "hyper=info,hyper_util=info,kube=info,kube_client=info,tower
 struct Log {
     filter: EnvFilter,
     writer: BoxMakeWriter,
+    /// Warnings for its beginning.
+    warnings: Vec<String>,
 }
 
 /// Runs the controller until SIGTERM or SIGINT.
@@ -44,6 +49,9 @@ pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
     tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(log.filter).with_writer(log.writer).init();
     for option in ineffective {
         tracing::warn!(option, "this option of Karpenter's has no effect here");
+    }
+    for warning in log.warnings {
+        tracing::warn!("{warning}");
     }
     // A single thread handles the network, and decisions have their own threads. Network tasks are so short that
     // passing them between threads would take longer than the tasks.
@@ -107,6 +115,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         min_values_policy,
         scheduler_config,
         feature_gates,
+        aws_feature_gates,
         legacy_node_repair,
         kube_client_qps,
         kube_client_burst,
@@ -141,13 +150,19 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         }
         None => None,
     };
+    let ParsedGates { gates, mut warnings } =
+        gates_of("--feature-gates", FeatureGates::parse(&feature_gates.join(",")))?;
+    let ParsedGates { gates: aws_gates, warnings: of_aws } =
+        gates_of("--aws-feature-gates", parse_aws_gates(&aws_feature_gates.join(",")))?;
+    warnings.extend(of_aws);
+    warnings.extend(off(aws_gates));
     let cloud = match cloud {
         CloudName::Kwok => CloudOptions::Kwok { types: instance_types_file_path },
-        CloudName::Aws => CloudOptions::Aws(Box::new(of_ec2(ec2)?)),
+        CloudName::Aws => {
+            warnings.extend(unread_queue(&ec2));
+            CloudOptions::Aws(Box::new(of_ec2(ec2, aws_gates)?))
+        }
     };
-    let gates: FeatureGates = feature_gates.join(",").parse().map_err(|reason| {
-        Failure::Usage(format!("`--feature-gates`: {reason}\n\nhint: write gates as `Name=true,OtherName=false`"))
-    })?;
     let default_spread = match &scheduler_config {
         Some(file) => manifest::read_scheduler_config(file)?,
         None => DefaultSpread::default(),
@@ -203,26 +218,43 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         caps: Caps { launches_per_minute: max_launches_per_minute, hourly_price: max_hourly_price },
         agents,
     };
-    let writer = match log_output_paths.as_str() {
-        // stdout is used for the reports.
-        "stdout" if dry_run => BoxMakeWriter::new(io::stderr),
-        "stdout" => BoxMakeWriter::new(io::stdout),
-        "stderr" => BoxMakeWriter::new(io::stderr),
-        other => {
-            return Err(Failure::Usage(format!(
-                "`--log-output-paths`: logs cannot be written to `{other}`\n\nhint: use `stdout` or `stderr`, and redirect it"
-            )));
-        }
-    };
+    let writer = writer(&log_output_paths, dry_run)?;
     let directives = if log_level.contains(['=', ',']) { log_level.clone() } else { format!("{log_level},{QUIET}") };
     let filter = EnvFilter::try_new(directives).map_err(|error| {
         Failure::Usage(format!("`--log-level`: `{log_level}`: {error}\n\nhint: use `debug`, `info`, `warn` or `error`"))
     })?;
-    Ok((options, Log { filter, writer }))
+    Ok((options, Log { filter, writer, warnings }))
+}
+
+/// Returns the writer of the log for paths that are separated by commas, as Karpenter's chart joins them.
+fn writer(paths: &str, dry_run: bool) -> Result<BoxMakeWriter, Failure> {
+    let wrong = |path: &str, reason: &dyn std::fmt::Display| {
+        Failure::Usage(format!(
+            "`--log-output-paths`: logs cannot be written to `{path}`: {reason}\n\nhint: use `stdout`, `stderr` or a file"
+        ))
+    };
+    let mut writers: Option<BoxMakeWriter> = None;
+    for path in paths.split(',').map(str::trim).filter(|path| !path.is_empty()) {
+        let writer = match path {
+            // stdout is used for the reports.
+            "stdout" if dry_run => BoxMakeWriter::new(io::stderr),
+            "stdout" => BoxMakeWriter::new(io::stdout),
+            "stderr" => BoxMakeWriter::new(io::stderr),
+            file => {
+                let file = OpenOptions::new().create(true).append(true).open(file);
+                BoxMakeWriter::new(Mutex::new(file.map_err(|error| wrong(path, &error))?))
+            }
+        };
+        writers = Some(match writers {
+            None => writer,
+            Some(before) => BoxMakeWriter::new(before.and(writer)),
+        });
+    }
+    writers.ok_or_else(|| wrong(paths, &"there is no path"))
 }
 
 /// Converts the options of EC2.
-fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
+fn of_ec2(arguments: Ec2Arguments, gates: AwsFeatureGates) -> Result<ec2::Options, Failure> {
     let Ec2Arguments {
         cluster_name,
         cluster_endpoint,
@@ -234,7 +266,9 @@ fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
         disable_dry_run,
         ami_refresh_interval,
         subnet_refresh_interval,
-        interruption_queue,
+        security_group_refresh_interval,
+        // See `unread_queue`.
+        interruption_queue: _,
         enable_zonal_shift,
     } = arguments;
     // Before the checks of its options.
@@ -243,12 +277,6 @@ fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
     }
     let usage = |message: String| Err(Failure::Usage(message));
     let set = |text: Option<String>| text.filter(|text| !text.is_empty());
-    if !interruption_queue.is_empty() {
-        return usage(format!(
-            "`--interruption-queue`: notices of interruption are not read from `{interruption_queue}` yet\n\nhint: leave \
-             `--interruption-queue` and INTERRUPTION_QUEUE out; interrupted instances are noticed when they have ended"
-        ));
-    }
     if enable_zonal_shift {
         return usage(
             "`--enable-zonal-shift`: zonal shifts are not supported yet\n\nhint: leave `--enable-zonal-shift` and \
@@ -282,6 +310,7 @@ fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
     };
     let images = interval("--ami-refresh-interval", &ami_refresh_interval)?;
     let subnets = interval("--subnet-refresh-interval", &subnet_refresh_interval)?;
+    let groups = interval("--security-group-refresh-interval", &security_group_refresh_interval)?;
     Ok(ec2::Options {
         cluster,
         endpoint,
@@ -291,9 +320,32 @@ fn of_ec2(arguments: Ec2Arguments) -> Result<ec2::Options, Failure> {
         vm_memory_overhead: vm_memory_overhead_percent,
         reserved_enis,
         tries_launches: !disable_dry_run,
-        look_up_every: images.min(subnets),
+        gates,
+        look_up_every: images.min(subnets).min(groups),
         only_reads: false,
     })
+}
+
+/// Returns a warning if notices of interruption are expected from a queue.
+fn unread_queue(arguments: &Ec2Arguments) -> Option<String> {
+    let queue = &arguments.interruption_queue;
+    (!queue.is_empty()).then(|| {
+        format!(
+            "`--interruption-queue`: notices of interruption are not read from `{queue}`: spot interruptions are noticed by \
+             the agents of nodes, others when the instance has ended"
+        )
+    })
+}
+
+/// Returns warnings about gates that are on and have no effect.
+fn off(aws_gates: AwsFeatureGates) -> Vec<String> {
+    let on = [
+        ("DRANVIDIAGPU", aws_gates.dra_nvidia_gpu),
+        ("DRAEFA", aws_gates.dra_efa),
+        ("RebootForRepair", aws_gates.reboot_for_repair),
+    ];
+    let on = on.into_iter().filter(|(_, is_on)| *is_on);
+    on.map(|(name, _)| format!("gate `{name}` is on and has no effect: what it stands for is not built")).collect()
 }
 
 /// Converts the options of the server for agents.
@@ -410,11 +462,34 @@ mod tests {
 
         hint: leave `--agent-port` and AGENT_PORT out
         ");
-        insta::assert_snapshot!(failure(&["--cloud=kwok", "--log-output-paths=/var/log/x"]), @r"
-        `--log-output-paths`: logs cannot be written to `/var/log/x`
+        insta::assert_snapshot!(failure(&["--cloud=kwok", "--log-output-paths=stdout,/nowhere/x"]), @r"
+        `--log-output-paths`: logs cannot be written to `/nowhere/x`: No such file or directory (os error 2)
 
-        hint: use `stdout` or `stderr`, and redirect it
+        hint: use `stdout`, `stderr` or a file
         ");
+    }
+
+    #[test]
+    fn the_log_goes_to_each_of_its_paths() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let paths = format!("stderr,{}", file.path().display());
+        let all = writer(&paths, false).unwrap();
+        let mut log = tracing_subscriber::fmt::MakeWriter::make_writer(&all);
+        io::Write::write_all(&mut log, b"line\n").unwrap();
+        drop(log);
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "line\n");
+        assert!(writer(" , ", false).is_err());
+    }
+
+    #[test]
+    fn what_is_not_built_is_a_warning() {
+        let gates = "--feature-gates=TerminateFirstDrift=true,Drift=true,NodeRepair=true";
+        let arguments = ["--cloud=kwok", gates, "--aws-feature-gates=DRAEFA=true"];
+        let (options, log) = settings(typed(&arguments)).unwrap();
+        assert!(options.snapshot.gates.terminate_first_drift && options.snapshot.gates.node_repair);
+        let [unknown, off] = &log.warnings[..] else { panic!("{:?}", log.warnings) };
+        assert!(unknown.starts_with("`--feature-gates`: gate `Drift` is not known"), "{unknown}");
+        assert!(off.starts_with("gate `DRAEFA` is on and has no effect"), "{off}");
     }
 
     #[cfg(not(feature = "ec2"))]
@@ -432,7 +507,7 @@ mod tests {
     #[cfg(feature = "ec2")]
     #[test]
     fn options_of_ec2_are_karpenters() {
-        let (options, _) = settings(typed(&[
+        let (options, log) = settings(typed(&[
             "--cluster-name=shop",
             "--cluster-endpoint=https://shop.example.com",
             "--isolated-vpc",
@@ -441,8 +516,15 @@ mod tests {
             "--disable-dry-run=true",
             "--subnet-refresh-interval=5m",
             "--ami-refresh-interval=10m",
+            "--security-group-refresh-interval=6m",
+            "--aws-feature-gates=NodeClassCEL=true,DRAEFA=true",
+            "--interruption-queue=shop",
         ]))
         .unwrap();
+        assert_eq!(log.warnings.len(), 2, "{:?}", log.warnings);
+        assert!(
+            log.warnings[1].starts_with("`--interruption-queue`: notices of interruption are not read from `shop`")
+        );
         let CloudOptions::Aws(of_ec2) = options.cloud else { panic!("{:?}", options.cloud) };
         let expected = ec2::Options {
             endpoint: Some("https://shop.example.com".to_owned()),
@@ -450,6 +532,7 @@ mod tests {
             reserved_enis: 1,
             vm_memory_overhead: 0.0,
             tries_launches: false,
+            gates: AwsFeatureGates { node_class_cel: true, dra_efa: true, ..AwsFeatureGates::NONE },
             look_up_every: Duration::from_secs(300),
             ..ec2::Options::of("shop")
         };
@@ -468,11 +551,6 @@ mod tests {
         `--cluster-name` is required with `--cloud aws`
 
         hint: give the name of the EKS cluster, or set CLUSTER_NAME
-        ");
-        insta::assert_snapshot!(failure(&["--interruption-queue=shop"]), @r"
-        `--interruption-queue`: notices of interruption are not read from `shop` yet
-
-        hint: leave `--interruption-queue` and INTERRUPTION_QUEUE out; interrupted instances are noticed when they have ended
         ");
         insta::assert_snapshot!(failure(&["--enable-zonal-shift"]), @r"
         `--enable-zonal-shift`: zonal shifts are not supported yet

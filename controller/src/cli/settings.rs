@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use muster_api::Span;
-use muster_manifest::snapshot::FeatureGates;
+use muster_manifest::snapshot::{FeatureGates, ParsedGates};
 use muster_scheduling::disrupt;
 use muster_scheduling::model::{self, Options};
 
@@ -161,6 +161,8 @@ pub(crate) enum CatalogueSource {
 pub(crate) struct Packing {
     pub(crate) options: Options,
     pub(crate) gates: FeatureGates,
+    /// Warnings about gates that are not known.
+    pub(crate) gate_warnings: Vec<String>,
     pub(crate) scheduler_config: Option<PathBuf>,
 }
 
@@ -335,9 +337,8 @@ impl CatalogueSource {
 impl Packing {
     fn new(arguments: PackingArguments) -> Result<Self, Failure> {
         let PackingArguments { preference_policy, min_values_policy, scheduler_config, feature_gates } = arguments;
-        let gates: FeatureGates = feature_gates.join(",").parse().map_err(|reason| {
-            Failure::Usage(format!("`--feature-gates`: {reason}\n\nhint: write gates as `Name=true,OtherName=false`"))
-        })?;
+        let ParsedGates { gates, warnings } =
+            gates_of("--feature-gates", FeatureGates::parse(&feature_gates.join(",")))?;
         let options = Options {
             preferences: match preference_policy {
                 PreferencePolicy::Respect => model::PreferencePolicy::Respect,
@@ -350,7 +351,7 @@ impl Packing {
             reserved_capacity: gates.reserved_capacity,
             ..Options::default()
         };
-        Ok(Self { options, gates, scheduler_config })
+        Ok(Self { options, gates, gate_warnings: warnings, scheduler_config })
     }
 }
 
@@ -369,6 +370,15 @@ impl Packing {
             ..disrupt::Settings::default()
         }
     }
+}
+
+/// Returns the gates that were parsed from an option.
+pub(crate) fn gates_of<T>(option: &str, parsed: Result<ParsedGates<T>, String>) -> Result<ParsedGates<T>, Failure> {
+    let parsed = parsed.map_err(|reason| {
+        Failure::Usage(format!("`{option}`: {reason}\n\nhint: write gates as `Name=true,OtherName=false`"))
+    })?;
+    let warnings = parsed.warnings.into_iter().map(|warning| format!("`{option}`: {warning}")).collect();
+    Ok(ParsedGates { gates: parsed.gates, warnings })
 }
 
 /// Parses `--move-price`.

@@ -32,6 +32,7 @@ pub(super) fn command() -> Command {
 
 /// Parses the command line `typed`, which begins with the name of the program.
 pub(super) fn parse(typed: Vec<OsString>) -> Result<Arguments, Unparsed> {
+    let typed = with_two_dashes(typed);
     let parsed =
         command().try_get_matches_from(typed.clone()).and_then(|matches| Arguments::from_arg_matches(&matches));
     parsed.map_err(|error| match error.kind() {
@@ -40,6 +41,23 @@ pub(super) fn parse(typed: Vec<OsString>) -> Result<Arguments, Unparsed> {
         }
         _ => Unparsed::Wrong(Failure::Usage(message(&error, &typed))),
     })
+}
+
+/// Adds the second dash to long options of `run` that have one: Karpenter, like any program in Go, takes both forms.
+fn with_two_dashes(mut typed: Vec<OsString>) -> Vec<OsString> {
+    let command = command();
+    let is_run = typed.get(1).is_some_and(|word| word == "run");
+    let Some(run) = command.find_subcommand("run").filter(|_| is_run) else { return typed };
+    for word in typed.iter_mut().skip(2) {
+        let long = word.to_str().and_then(|text| text.strip_prefix('-'));
+        let name = long.and_then(|text| text.split('=').next());
+        if run.get_arguments().any(|argument| argument.get_long().is_some() && argument.get_long() == name) {
+            let mut with = OsString::from("-");
+            with.push(&*word);
+            *word = with;
+        }
+    }
+    typed
 }
 
 fn message(error: &clap::Error, typed: &[OsString]) -> String {
@@ -189,6 +207,18 @@ mod tests {
         ];
         let all: Vec<String> = all.iter().map(|words| format!("$ muster {words}\n{}", said(words))).collect();
         insta::assert_snapshot!(all.join("\n\n"));
+    }
+
+    #[test]
+    fn options_of_run_may_have_one_dash() {
+        let typed =
+            ["muster", "run", "-metrics-port=9000", "-log-level", "debug", "--cloud=kwok", "-disable-leader-election"];
+        let parsed = parse(typed.map(OsString::from).to_vec()).unwrap();
+        let super::super::arguments::Command::Run(run) = parsed.command else { panic!() };
+        assert_eq!((run.metrics_port, run.log_level.as_str(), run.disable_leader_election), (9000, "debug", true));
+        // Other commands have short options.
+        let typed = ["muster", "plan", "-f", "a", "-strict"];
+        assert!(parse(typed.map(OsString::from).to_vec()).is_err());
     }
 
     #[test]

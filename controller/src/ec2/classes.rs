@@ -92,15 +92,15 @@ impl Ec2 {
             }
         }
         let (mut found, found_at) = self.found(live, &class).await;
-        let cluster = self.cluster();
-        let mut status = judge(&class, &cluster, &found, whole_seconds(now()));
+        let (cluster, gates) = (self.cluster(), self.options().gates);
+        let mut status = judge(&class, &cluster, &found, gates, whole_seconds(now()));
         self.learn(live, &class, &status, &found, found_at);
         let mut again = after(found_at, self.options().look_up_every);
         if self.options().tries_launches && is_in_order(&status) {
             let tried = self.try_out(&class, &status).await;
             again = again.min(tried.is_good_until());
             found.trial = Some(tried.came_to);
-            status = judge(&class, &cluster, &found, whole_seconds(now()));
+            status = judge(&class, &cluster, &found, gates, whole_seconds(now()));
         }
         let before = class.status.clone().unwrap_or_default();
         let as_value = |status: &Ec2NodeClassStatus| serde_json::to_value(status).unwrap_or_default();

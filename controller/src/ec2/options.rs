@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use muster_aws::AwsFeatureGates;
+
 /// Configuration of the EC2 provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -21,6 +23,8 @@ pub struct Options {
     pub reserved_enis: u32,
     /// True if a trial launch validates each class before its first launch.
     pub tries_launches: bool,
+    /// Feature gates of AWS.
+    pub gates: AwsFeatureGates,
     /// Interval between lookups of the selectors of a class.
     pub look_up_every: Duration,
     /// True if nothing may be created or changed in AWS: the status of classes is computed, and not tried out.
@@ -79,6 +83,7 @@ impl Options {
             vm_memory_overhead: 0.075,
             reserved_enis: 0,
             tries_launches: true,
+            gates: AwsFeatureGates::default(),
             look_up_every: Duration::from_secs(60),
             only_reads: false,
         }

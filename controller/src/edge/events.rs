@@ -219,6 +219,7 @@ fn shortened(message: &str) -> &str {
 fn api_version(kind: &str) -> &'static str {
     match kind {
         "NodeClaim" | "NodePool" => "karpenter.sh/v1",
+        "NodeOverlay" => "karpenter.sh/v1alpha1",
         "EC2NodeClass" => "karpenter.k8s.aws/v1",
         "KWOKNodeClass" => "karpenter.kwok.sh/v1alpha1",
         _ => "v1",

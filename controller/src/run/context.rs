@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::{Instance, LaunchError, Launched, Refusals, after};
-use muster_manifest::snapshot::{self, OverlaidTypes};
+use muster_manifest::snapshot::{self, Notice, OverlaidTypes};
 use muster_manifest::{Manifests, ObservedInstance};
 use muster_scheduling::{disrupt, model};
 use muster_stages::disruption::{Rest, Timing, observed_instances};
 use muster_stages::lifecycle::{Listing, whole_seconds};
+use muster_stages::notice_log::NoticeLog;
 use muster_stages::pools::Outcomes;
 use muster_stages::provision::{self, BufferOutcome, Plan};
 
@@ -87,6 +88,9 @@ pub(super) struct LeaderState {
     pub(super) buffers: Vec<BufferOutcome>,
     /// True once it was logged that CapacityBuffers have no effect.
     pub(super) has_warned_of_buffers: bool,
+    /// Notices about objects in the last snapshot, and those that were published.
+    pub(super) notices: Vec<Notice>,
+    pub(super) notice_log: NoticeLog,
     /// Versions that exist but may not have been observed yet, by kind and name.
     awaited: BTreeMap<(&'static str, String), (u64, Timestamp)>,
 }

@@ -34,7 +34,7 @@ use tokio::time::Instant;
 
 use super::context::{LeaderContext, LeaderState};
 use super::now;
-use super::round::{Supply, assemble};
+use super::round::{Supply, assemble, notice_events};
 use super::unhealthy;
 use super::work_queue::Verdict;
 use crate::edge::{End, ObservedVersions};
@@ -117,7 +117,9 @@ pub(super) async fn plan_disruption<P: Provider>(
     // It may take long and must not block a thread of the async runtime.
     let decided = tokio::task::spawn_blocking(move || think(&thinking, planner, now())).await;
     let why = match decided {
-        Ok(Ok((planned, told))) => {
+        Ok(Ok((planned, mut told))) => {
+            let notices = notice_events(&context, now());
+            told.extend(notices.into_iter().map(|write| (ObservedVersions::default(), write)));
             tell(&context, told).await;
             return planned;
         }

@@ -10,7 +10,7 @@ use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodePool, labels};
 use muster_cloud::after;
 use muster_manifest::Manifests;
-use muster_manifest::snapshot::{self, Snapshot};
+use muster_manifest::snapshot::{self, Notice, Snapshot};
 use muster_stages::lifecycle::pause::Pause;
 use muster_stages::lifecycle::{Answers, has_label, is_true};
 use muster_stages::node::Node;
@@ -19,7 +19,7 @@ use muster_stages::provision::{
     self, ClaimAndNode, Outcome, PendingPod, PlacementView, Plan, Position, RecordedBindings, Round, Stop,
 };
 use muster_stages::state::{Cluster, Moment};
-use muster_stages::step::{Step, Write};
+use muster_stages::step::{Step, Subject, Write};
 use tokio::time::{Instant, sleep};
 
 use super::context::LeaderContext;
@@ -80,6 +80,7 @@ pub(super) async fn provision<P: Provider>(context: Arc<LeaderContext<P>>) -> St
     }
     seen(&context, &created, if end == End::Done { SEEN } else { PERHAPS_SEEN }).await;
     let again = if end == End::Done { again } else { Some(after(now(), RETRY)) };
+    let told = told.into_iter().chain(notice_events(&context, now())).collect();
     Step { writes: told, again }
 }
 
@@ -207,7 +208,27 @@ pub(super) fn assemble<P: Provider>(
         let counts = snapshot.problem.pools.iter_mut().flat_map(|pool| &mut pool.missing_replicas);
         counts.for_each(|count| *count = 0);
     }
+    context.leader_state().notices = std::mem::take(&mut snapshot.notices);
     Ok(snapshot)
+}
+
+/// Returns the events about objects of the last snapshot that are due.
+pub(super) fn notice_events<P: Provider>(context: &LeaderContext<P>, now: Timestamp) -> Vec<Write> {
+    let cluster = context.cluster_cache.read();
+    let mut leader_state = context.leader_state();
+    let notices = std::mem::take(&mut leader_state.notices);
+    leader_state.notice_log.admit(&notices, |notice| subject_of(&cluster, notice), now)
+}
+
+fn subject_of(cluster: &Cluster, notice: &Notice) -> Option<Subject> {
+    let kind = notice.kind.to_owned();
+    match notice.path.split_once('/') {
+        Some((namespace, name)) => {
+            let uid = cluster.pod(&notice.path)?.uid.to_string();
+            Some(Subject { kind, namespace: Some(namespace.to_owned()), name: name.to_owned(), uid })
+        }
+        None => Some(Subject { kind, namespace: None, name: notice.path.to_string(), uid: String::new() }),
+    }
 }
 
 /// Waits at most `most` until the watch cache has the claims that `step` created, which the next decision must take

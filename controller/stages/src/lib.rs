@@ -15,7 +15,7 @@
 //!
 //! [`provision`] and [`disruption`] solve the problems that `muster_manifest::snapshot` assembles. [`roster`] lists the
 //! nodes for people and programs: the phase of each node and the report of its agent. [`archive`] defines the records
-//! that are kept of nodes that failed to join the cluster.
+//! that are kept of nodes that failed to join the cluster. [`notice_log`] bounds the events about objects with mistakes.
 
 pub mod archive;
 pub mod buffers;
@@ -24,6 +24,7 @@ pub mod disruption;
 pub mod fleet;
 pub mod lifecycle;
 pub mod node;
+pub mod notice_log;
 pub mod notices;
 pub mod overlays;
 pub mod pools;

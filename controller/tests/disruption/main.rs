@@ -87,6 +87,7 @@ scenarios! {
     pending_pod
     pinned_to_spot
     pool_missing
+    rebooting
     refused_by_option
     refused_capacity
     repair
@@ -121,6 +122,26 @@ fn folder() -> PathBuf {
 #[test]
 fn every_file_is_a_test() {
     scenario::every_file_is_a_test(&folder(), NAMES, &OTHER_CATALOGUES);
+}
+
+/// With `--first`, too, each decision passes validation: what it leaves for the next pass leaves no trace.
+#[test]
+fn the_first_command_alone_is_a_valid_decision() {
+    let folder = folder();
+    for name in NAMES.iter().map(|name| name.replace('_', "-")) {
+        let header = Header::read(&folder, &name);
+        let now = header.words("now").first().copied().unwrap_or(NOW);
+        let catalogue = header.words("catalogue").first().copied().unwrap_or(CATALOGUE);
+        let mut options = [header.words("options"), vec!["--now", now, "--catalog", catalogue]].concat();
+        if !options.contains(&"--first") {
+            options.push("--first");
+        }
+        let decision: Value = serde_json::from_str(&muster(&folder, &["disrupt"], &name, &options, "json")).unwrap();
+        let forceful = ["Interrupted", "Expired", "Unhealthy"];
+        let commands = decision["commands"].as_array().unwrap();
+        let voluntary = commands.iter().filter(|one| !forceful.contains(&one["reason"].as_str().unwrap_or_default()));
+        assert!(voluntary.count() <= 1, "{name}: {decision}");
+    }
 }
 
 /// Decides about scenario `name` and holds what is printed, and which pods are where, against the snapshot.

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use muster_bootstrap::input::Arch;
@@ -66,9 +67,11 @@ fn output(path: &Path, argument: &str) -> io::Result<String> {
         Command::new(path).arg(argument).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let Some(stdout) = child.stdout.take() else { return Ok(String::new()) };
     // Read in a thread: a full pipe would block the program.
-    let reader = std::thread::spawn(move || {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
         let mut text = Vec::new();
-        stdout.take(LONGEST).read_to_end(&mut text).map(|_| text)
+        // The receiver may have stopped waiting.
+        let _ = sender.send(stdout.take(LONGEST).read_to_end(&mut text).map(|_| text));
     });
     let start = Instant::now();
     while child.try_wait()?.is_none() {
@@ -79,7 +82,10 @@ fn output(path: &Path, argument: &str) -> io::Result<String> {
         }
         std::thread::sleep(PAUSE);
     }
-    let text = reader.join().map_err(|_| io::Error::other("its output could not be read"))??;
+    // A process that it has left behind may keep the pipe open.
+    let text = receiver.recv_timeout(PATIENCE.saturating_sub(start.elapsed()));
+    let text =
+        text.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("the output of {argument} does not end")))??;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use muster_api::nodeclass::{Ami, Ec2NodeClassStatus};
+use muster_aws::AwsFeatureGates;
 use muster_aws::discovery::{Found, judge};
 use muster_aws::launch::Cluster;
 use muster_aws::live::{Clock, Connection};
@@ -177,7 +178,7 @@ async fn a_trial_launches_nothing_and_names_what_is_missing() {
         world.learn_with(&fresh, &class).await;
         let trial = fresh.try_out("default").await;
         let found = Found { trial: Some(trial), ..world.cloud.look_up(&class).await };
-        let status = judge(&class, &cluster(), &found, world.now());
+        let status = judge(&class, &cluster(), &found, AwsFeatureGates::default(), world.now());
         assert_eq!(faults(&status)[0], format!("ValidationSucceeded=False {reason}"));
         let condition = status.conditions.iter().find(|one| one.type_ == "ValidationSucceeded").unwrap();
         assert!(

@@ -139,6 +139,48 @@ fn what_is_rendered_is_known_and_taken() {
     });
 }
 
+/// The values of Karpenter's chart, and the installation command of its getting-started page.
+#[test]
+fn karpenters_values_are_taken() {
+    case("karpenters", &[Part::Cluster], async |case| {
+        let folder = tempfile::tempdir().unwrap();
+        let location = schemas(case, folder.path()).await;
+        let command = [
+            "settings.clusterName=shop",
+            "settings.interruptionQueue=shop",
+            "controller.resources.requests.cpu=1",
+            "controller.resources.requests.memory=1Gi",
+            "controller.resources.limits.cpu=1",
+            "controller.resources.limits.memory=1Gi",
+        ];
+        let installed = rendered(case, "muster", folder.path(), &command).await.unwrap();
+        let (chart, release) = (chart("muster"), case.named("muster"));
+        let values = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/controller/karpenter-values.yaml");
+        let mut arguments = vec!["template", &release, chart.to_str().unwrap(), "--namespace", case.namespace()];
+        arguments.extend(["--kube-version", "1.37.1", "--values", values]);
+        let whole = output("helm", folder.path(), &arguments).await.unwrap();
+        for text in [installed, whole] {
+            for (name, value) in [
+                ("CLUSTER_NAME", "shop"),
+                ("INTERRUPTION_QUEUE", "shop"),
+                ("AWS_FEATURE_GATES", "NodeClassCEL=false,DRANVIDIAGPU=false,DRAEFA=false,RebootForRepair=false"),
+            ] {
+                let line = format!("- name: {name}\n              value: \"{value}\"");
+                assert!(text.contains(&line), "{line}: {text}");
+            }
+            assert!(text.contains("TerminateFirstDrift=false,TerminateFirstRepair=false"), "{text}");
+            let file = folder.path().join("rendered.yaml");
+            std::fs::write(&file, text).unwrap();
+            let file = file.to_str().unwrap();
+            let checks = ["-strict", "-summary", "-schema-location", &location, file];
+            let found = output("kubeconform", folder.path(), &checks).await.unwrap_or_else(|found| panic!("{found}"));
+            assert!(found.contains("Invalid: 0, Errors: 0, Skipped: 0"), "{found}");
+            let dry = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", file];
+            case.cluster().kubectl(&dry).await.unwrap();
+        }
+    });
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_with_the_value_at_fault() {
     case("refusals", &[Part::Cluster], async |case| {
@@ -149,9 +191,10 @@ fn what_makes_no_sense_is_refused_with_the_value_at_fault() {
             ("settings.cloud=kwok,agents.port=9443", "agents.port is set, and nothing says of a node of `kwok`"),
             ("settings.cloud=gcp", "settings.cloud is `gcp`, and must be `aws` or `kwok`"),
             (
-                "settings.clusterName=c,settings.interruptionQueue=q",
-                "settings.interruptionQueue is set, and notices of interruption are not read",
+                "settings.clusterName=c,settings.enableZonalShift=true",
+                "settings.enableZonalShift is set, and zonal shifts",
             ),
+            ("settings.clusterName=c,settings.enableDRA=true", "settings.enableDRA is set, and nothing is launched"),
         ] {
             let refused = rendered(case, "muster", folder.path(), &[value]).await.unwrap_err();
             assert!(refused.contains(expected), "{refused}");

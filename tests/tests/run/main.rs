@@ -33,3 +33,4 @@ mod runaway;
 mod scheduler;
 mod static_pools;
 mod takeover;
+mod told;

@@ -142,3 +142,69 @@ async fn what_karpenter_has_left_is_gone_on_with() {
     let uids = |pods: &[k8s_openapi::api::core::v1::Pod]| pods.iter().map(ResourceExt::uid).collect::<BTreeSet<_>>();
     assert_eq!(uids(&before), uids(&after), "no pod has moved");
 }
+
+/// Makes a claim and its Node those of a reboot that Karpenter has issued.
+async fn reboot(ground: &Ground, claim: &str, since: &str) {
+    let node = format!("kwok-{claim}-brave-otter-1234567890");
+    let there = ground.claims().get(claim).await.unwrap();
+    let mut conditions = there.data["status"]["conditions"].as_array().unwrap().clone();
+    conditions.retain(|one| one["type"] != "Initialized");
+    for (kind, status, reason) in [("Initialized", "Unknown", "Rebooting"), ("Rebooting", "True", "RebootIssued")] {
+        conditions.push(json!({
+            "type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": since,
+        }));
+    }
+    let status = json!({"status": {"conditions": conditions}});
+    ground.claims().patch_status(claim, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let annotated = json!({"metadata": {"annotations": {"karpenter.sh/reboot-pre-boot-id": "1-2-3"}}});
+    ground.claims().patch(claim, &PatchParams::default(), &Patch::Merge(annotated)).await.unwrap();
+    // KWOK lets it be, so that it does not become ready.
+    let change = json!({
+        "metadata": {
+            "labels": {"karpenter.sh/initialized": null, "kwok.x-k8s.io/node": null},
+            "annotations": {"kwok.x-k8s.io/node": null},
+        },
+        "spec": {"taints": [{"key": "karpenter.sh/rebooting", "effect": "NoSchedule"}]},
+    });
+    ground.nodes().patch(&node, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    let unknown = ready("Unknown", since);
+    ground.nodes().patch_status(&node, &PatchParams::default(), &Patch::Strategic(unknown)).await.unwrap();
+}
+
+fn ready(status: &str, since: &str) -> Value {
+    json!({"status": {"conditions": [{
+        "type": "Ready", "status": status, "reason": "Test", "message": "", "lastHeartbeatTime": since,
+        "lastTransitionTime": since,
+    }]}})
+}
+
+#[tokio::test]
+async fn a_node_that_karpenter_reboots_is_left_alone_until_it_is_back() {
+    let ground = Ground::new("run suite").await;
+    // Empty nodes go at once, but for what this test is about.
+    ground.small_nodes(&json!({"team": "a"}), &json!({"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]})).await;
+    leave(&ground, "general-7xk2p", ("1234567890123456789", "v1"), "test-zone-a").await;
+    let issued = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap();
+    reboot(&ground, "general-7xk2p", &issued.to_string()).await;
+
+    let _replica = ground.replica("muster");
+    let is_rebooting = |claims: &[DynamicObject]| {
+        let [claim] = claims else { return false };
+        let is = |kind: &str, status: &str| condition(claim, kind) == status;
+        claim.metadata.deletion_timestamp.is_none() && is("Rebooting", "True") && is("Initialized", "Unknown")
+    };
+    let stay = wait::stays(ground.claims(), Selection::all(), TWO_PASSES, "the node is left alone", is_rebooting);
+    stay.await.unwrap();
+
+    let node = "kwok-general-7xk2p-brave-otter-1234567890";
+    let back = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap();
+    let is_back = ready("True", &back.to_string());
+    ground.nodes().patch_status(node, &PatchParams::default(), &Patch::Strategic(is_back)).await.unwrap();
+    let ends = wait::until_all(ground.claims(), Selection::all(), SOON, "the reboot has ended", |claims| {
+        claims.iter().all(|claim| condition(claim, "Rebooting") == "False")
+    });
+    ends.await.unwrap();
+    // It is initialized once more, and then as dispensable as any other.
+    let gone = wait::until_all(ground.claims(), Selection::all(), SOON * 2, "no NodeClaim is left", <[_]>::is_empty);
+    gone.await.unwrap();
+}

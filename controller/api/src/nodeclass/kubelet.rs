@@ -1,85 +1,76 @@
 //! Kubelet settings of an EC2NodeClass.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
+use muster_bootstrap::Family;
+use muster_bootstrap::kubelet::class::{self, ClassFault};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::patterns;
-use crate::rules::{self, Rule, cel};
+use super::{AmiFamily, Ec2NodeClassSpec};
 
-/// Settings of the kubelet.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = cel(rules::KUBELET)))]
-pub struct KubeletSettings {
-    /// Addresses of the cluster's name servers.
-    #[serde(default, rename = "clusterDNS", skip_serializing_if = "Vec::is_empty")]
-    pub cluster_dns: Vec<String>,
-    /// Most pods that may run on a node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
-    pub max_pods: Option<i32>,
-    /// Most pods that may run on a node, for each of its CPUs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
-    pub pods_per_core: Option<i32>,
-    /// Resources reserved for the operating system.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "system_reserved")]
-    pub system_reserved: BTreeMap<String, String>,
-    /// Resources reserved for the kubelet and the container runtime.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "kube_reserved")]
-    pub kube_reserved: BTreeMap<String, String>,
-    /// Below what is left of a resource pods are evicted at once.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "eviction_hard")]
-    pub eviction_hard: BTreeMap<String, String>,
-    /// Below what is left of a resource pods are evicted after a grace period.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "eviction_soft")]
-    pub eviction_soft: BTreeMap<String, String>,
-    /// The grace period of each soft threshold.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("x-kubernetes-validations" = cel(rules::EVICTION_SOFT_GRACE)))]
-    pub eviction_soft_grace_period: BTreeMap<String, String>,
-    /// Longest grace period, in seconds, that a pod gets when a soft threshold is crossed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub eviction_max_pod_grace_period: Option<i32>,
-    /// Use of the image disk, in percent, above which images are always collected.
-    #[serde(default, rename = "imageGCHighThresholdPercent", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 100))]
-    pub image_gc_high_threshold_percent: Option<i32>,
-    /// Use of the image disk, in percent, down to which images are collected.
-    #[serde(default, rename = "imageGCLowThresholdPercent", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 100))]
-    pub image_gc_low_threshold_percent: Option<i32>,
-    /// Enforces CPU limits by CFS quota.
-    #[serde(default, rename = "cpuCFSQuota", skip_serializing_if = "Option::is_none")]
-    pub cpu_cfs_quota: Option<bool>,
+/// Settings of the kubelet: any field of KubeletConfiguration. `maxPods` and reserved resources may be expressions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KubeletSettings(pub Map<String, Value>);
+
+// === impl KubeletSettings ===
+
+impl JsonSchema for KubeletSettings {
+    fn schema_name() -> Cow<'static, str> {
+        "KubeletSettings".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Settings of the kubelet: any field of KubeletConfiguration. `maxPods` and reserved resources may be expressions.",
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": true,
+        })
+    }
 }
 
-fn system_reserved(_: &mut SchemaGenerator) -> Schema {
-    strings(patterns::QUANTITY, rules::SYSTEM_RESERVED)
+impl KubeletSettings {
+    /// Returns the texts of a map, such as `kubeReserved`. Other values are left out.
+    pub fn texts<'s>(&'s self, field: &str) -> impl Iterator<Item = (&'s str, &'s str)> + use<'s> {
+        let map = self.0.get(field).and_then(Value::as_object).into_iter().flatten();
+        map.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+    }
 }
 
-fn kube_reserved(_: &mut SchemaGenerator) -> Schema {
-    strings(patterns::QUANTITY, rules::KUBE_RESERVED)
+// === impl Ec2NodeClassSpec ===
+
+impl Ec2NodeClassSpec {
+    /// Returns the faults of `spec.kubelet` under the family of the class. The API server stores these settings as they
+    /// are.
+    #[must_use]
+    pub fn kubelet_faults(&self) -> Vec<ClassFault> {
+        let family = self.resolved_ami_family().unwrap_or(AmiFamily::Custom);
+        self.kubelet.iter().flat_map(|settings| class::faults(&settings.0, Family::from(family))).collect()
+    }
+
+    /// Returns true if a kubelet setting is an expression.
+    #[must_use]
+    pub fn has_kubelet_expressions(&self) -> bool {
+        self.kubelet.as_ref().is_some_and(|settings| class::expressions(&settings.0).next().is_some())
+    }
 }
 
-fn eviction_hard(_: &mut SchemaGenerator) -> Schema {
-    strings(patterns::EVICTION_THRESHOLD, rules::EVICTION_HARD)
-}
-
-fn eviction_soft(_: &mut SchemaGenerator) -> Schema {
-    strings(patterns::EVICTION_THRESHOLD, rules::EVICTION_SOFT)
-}
-
-fn strings(pattern: &str, rules: &[Rule]) -> Schema {
-    json_schema!({
-        "type": "object",
-        "additionalProperties": {"type": "string", "pattern": pattern},
-        "x-kubernetes-validations": cel(rules),
-    })
+impl From<AmiFamily> for Family {
+    fn from(family: AmiFamily) -> Self {
+        match family {
+            AmiFamily::Al2 => Self::Al2,
+            AmiFamily::Al2023 => Self::Al2023,
+            AmiFamily::Bottlerocket => Self::Bottlerocket,
+            AmiFamily::Custom => Self::Custom,
+            AmiFamily::Windows2019 => Self::Windows2019,
+            AmiFamily::Windows2022 => Self::Windows2022,
+            AmiFamily::Windows2025 => Self::Windows2025,
+        }
+    }
 }

@@ -97,6 +97,14 @@ pub struct CpuOptions {
     pub nested_virtualization: Option<Toggle>,
 }
 
+/// Nitro Enclaves.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EnclaveOptions {
+    /// Enables enclaves. Requires an instance type that supports them.
+    pub enabled: bool,
+}
+
 const fn default_hop_limit() -> i64 {
     1
 }

@@ -24,31 +24,6 @@ macro_rules! alias_family {
     };
 }
 
-/// Requires that the keys of a kubelet map are known to the kubelet.
-macro_rules! keys_within {
-    ($field:literal, $keys:literal) => {
-        (concat!("self.all(x, x in [", $keys, "])"), concat!("`", $field, "` may only have the keys ", $keys))
-    };
-}
-
-macro_rules! eviction_signals {
-    ($field:literal) => {
-        keys_within!(
-            $field,
-            "'memory.available', 'nodefs.available', 'nodefs.inodesFree', 'imagefs.available', 'imagefs.inodesFree', 'pid.available'"
-        )
-    };
-}
-
-macro_rules! reservation {
-    ($field:literal) => {
-        &[
-            keys_within!($field, "'cpu', 'memory', 'ephemeral-storage', 'pid'"),
-            ("self.all(x, !self[x].startsWith('-'))", concat!("`", $field, "` may not be negative")),
-        ]
-    };
-}
-
 /// `spec` of an EC2NodeClass.
 pub(crate) const NODE_CLASS: &[Rule] = &[
     ("has(self.role) != has(self.instanceProfile)", "exactly one of `role` and `instanceProfile` must be set"),
@@ -197,34 +172,3 @@ pub(crate) const CONNECTION_TRACKING: &[Rule] = &[(
     "has(self.tcpEstablishedTimeout) || has(self.udpStreamTimeout) || has(self.udpTimeout)",
     "`connectionTracking` needs `tcpEstablishedTimeout`, `udpStreamTimeout` or `udpTimeout`",
 )];
-
-/// `kubelet`.
-pub(crate) const KUBELET: &[Rule] = &[
-    (
-        "has(self.imageGCHighThresholdPercent) && has(self.imageGCLowThresholdPercent) ? self.imageGCHighThresholdPercent > self.imageGCLowThresholdPercent : true",
-        "`imageGCHighThresholdPercent` must be above `imageGCLowThresholdPercent`",
-    ),
-    (
-        "has(self.evictionSoft) ? self.evictionSoft.all(x, x in self.evictionSoftGracePeriod) : true",
-        "each signal of `evictionSoft` needs its `evictionSoftGracePeriod`",
-    ),
-    (
-        "has(self.evictionSoftGracePeriod) ? self.evictionSoftGracePeriod.all(x, x in self.evictionSoft) : true",
-        "each signal of `evictionSoftGracePeriod` needs its `evictionSoft`",
-    ),
-];
-
-/// `kubelet.systemReserved`.
-pub(crate) const SYSTEM_RESERVED: &[Rule] = reservation!("systemReserved");
-
-/// `kubelet.kubeReserved`.
-pub(crate) const KUBE_RESERVED: &[Rule] = reservation!("kubeReserved");
-
-/// `kubelet.evictionHard`.
-pub(crate) const EVICTION_HARD: &[Rule] = &[eviction_signals!("evictionHard")];
-
-/// `kubelet.evictionSoft`.
-pub(crate) const EVICTION_SOFT: &[Rule] = &[eviction_signals!("evictionSoft")];
-
-/// `kubelet.evictionSoftGracePeriod`.
-pub(crate) const EVICTION_SOFT_GRACE: &[Rule] = &[eviction_signals!("evictionSoftGracePeriod")];

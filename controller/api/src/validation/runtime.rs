@@ -2,11 +2,9 @@
 //! never becomes ready.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use regex::Regex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -116,20 +114,18 @@ impl Check<'_> {
                 Self::report(path, errors, message);
             });
         }
-        let periods = class.spec.kubelet.iter().flat_map(|kubelet| &kubelet.eviction_soft_grace_period);
-        for (signal, period) in periods.filter(|(_, period)| !is_go_duration(period)) {
-            path.in_field("kubelet", |path| {
-                path.in_field("evictionSoftGracePeriod", |path| {
-                    path.in_key(signal, |path| {
-                        Self::report(
-                            path,
-                            errors,
-                            format!("`{signal}` is `{period}`, but must be a duration such as 1m30s"),
-                        );
-                    });
-                });
-            });
-        }
+        path.in_field("kubelet", |path| {
+            for fault in class.spec.kubelet_faults() {
+                let mut steps = fault.path.iter();
+                match steps.next() {
+                    Some(field) => path.in_field(field, |path| match steps.next() {
+                        Some(key) => path.in_key(key, |path| Self::report(path, errors, fault.message.clone())),
+                        None => Self::report(path, errors, fault.message.clone()),
+                    }),
+                    None => Self::report(path, errors, fault.message.clone()),
+                }
+            }
+        });
     }
 
     fn capacity_buffer(&mut self, buffer: &CapacityBuffer) {
@@ -159,13 +155,6 @@ fn quantities<'q>(
             }
         }
     });
-}
-
-/// Returns true if Go parses the string as a duration: the schema accepts any string here, the kubelet does not.
-fn is_go_duration(text: &str) -> bool {
-    static DURATION: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$").ok());
-    DURATION.as_ref().is_some_and(|regex| regex.is_match(text))
 }
 
 fn label_key(key: &str, path: &Path, errors: &mut Vec<FieldError>) {

@@ -25,6 +25,8 @@ pub(super) struct Node {
     pub(super) kind: Option<NodeType>,
     pub(super) properties: BTreeMap<String, Node>,
     pub(super) additional: Option<Box<Node>>,
+    /// True if fields that the schema does not know are kept.
+    pub(super) is_open: bool,
     pub(super) items: Option<Box<Node>>,
     pub(super) required: Vec<String>,
     pub(super) default: Option<Value>,
@@ -112,6 +114,7 @@ impl Node {
             kind: NodeType::of(schema),
             properties: properties.map(|(name, property)| (name.clone(), Self::compile(property))).collect(),
             additional,
+            is_open: schema.x_kubernetes_preserve_unknown_fields == Some(true),
             items,
             required: schema.required.clone().unwrap_or_default(),
             default: schema.default.as_ref().map(|default| default.0.clone()),

@@ -62,7 +62,7 @@ pub(super) fn prune_and_default(
 }
 
 fn prune(root: &Node, node: &Node, fields: &mut Map<String, Value>, path: &mut Path, warnings: &mut Vec<UnknownField>) {
-    if node.kind != Some(NodeType::Object) {
+    if node.kind != Some(NodeType::Object) || node.is_open {
         return;
     }
     fields.retain(|name, _| {

@@ -106,7 +106,7 @@ fn times() {
             (consolidate(json!("-1m")), after, "is malformed"),
             (consolidate(json!("1d")), after, "is malformed"),
             (consolidate(json!(5)), after, "must be a string"),
-            (json!({"spec": {"disruption": {}}}), after, "must be set"),
+            (json!({"spec": {"disruption": {}}}), OK, ""),
         ],
     );
 }
@@ -171,6 +171,7 @@ fn disruption_and_budgets() {
                 "set together",
             ),
             (budget(json!({"nodes": "1", "reasons": ["Empty", "Drifted", "Underutilized"]})), OK, ""),
+            (budget(json!({"nodes": "1", "reasons": ["Unhealthy"]})), OK, ""),
             (budget(json!({"nodes": "1", "reasons": ["Expired"]})), &at("[0].reasons[0]"), "`Drifted`"),
             (budget(json!({"nodes": "1", "reasons": ["Empty", "Empty"]})), &at("[0].reasons[1]"), "more than once"),
             (many(50), OK, ""),

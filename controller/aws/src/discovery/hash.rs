@@ -27,6 +27,10 @@ const LEFT_OUT: [&str; 6] = [
 pub fn class_hash(class: &Ec2NodeClass) -> String {
     let mut spec = serde_json::to_value(&class.spec).unwrap_or_default();
     if let Value::Object(fields) = &mut spec {
+        // Settings that say nothing do not change the kubelet.
+        if let Some(Value::Object(kubelet)) = fields.get_mut("kubelet") {
+            kubelet.retain(|_, value| !is_empty(value));
+        }
         fields.retain(|name, value| !LEFT_OUT.contains(&name.as_str()) && !is_empty(value));
         fields.insert("family".to_owned(), family_of(&class.spec).name().into());
         for list in ["blockDeviceMappings", "networkInterfaces"] {
@@ -77,6 +81,7 @@ mod tests {
             json!({"amiSelectorTerms": [{"alias": "al2023@v20260601"}]}),
             json!({"ipPrefixCount": 2}),
             json!({"tags": {}}),
+            json!({"kubelet": {"kubeReserved": {}, "clusterDNS": []}}),
             json!({"metadataOptions": {"httpEndpoint": "enabled"}}),
         ] {
             assert_eq!(hash(same.clone()), before, "{same}");
@@ -89,6 +94,8 @@ mod tests {
             json!({"kubelet": {"maxPods": 8}}),
             json!({"metadataOptions": {"httpTokens": "optional"}}),
             json!({"detailedMonitoring": false}),
+            json!({"kubelet": {"cpuManagerPolicy": "static"}}),
+            json!({"enclaveOptions": {"enabled": true}}),
         ] {
             assert_ne!(hash(other.clone()), before, "{other}");
         }

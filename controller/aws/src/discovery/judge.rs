@@ -9,7 +9,9 @@ use muster_cloud::CloudError;
 
 use super::bootstrap::{bootstrap_findings, finding_text};
 use super::found::{self, Found, ImageError, Selected, Trial, TrialCall};
+use super::kubelet::kubelet_refusal;
 use crate::family::AmiFamily;
+use crate::feature_gates::AwsFeatureGates;
 use crate::launch::{Cluster, family_of, restricted};
 
 const TRUE: &str = "True";
@@ -38,10 +40,16 @@ const OF_VALIDATION: [&str; 4] = [
 
 /// Returns the new status of the class. Conditions of other controllers (`LaunchesSucceed`) are unchanged.
 #[must_use]
-pub fn judge(class: &Ec2NodeClass, cluster: &Cluster, found: &Found, now: Timestamp) -> Ec2NodeClassStatus {
+pub fn judge(
+    class: &Ec2NodeClass,
+    cluster: &Cluster,
+    found: &Found,
+    gates: AwsFeatureGates,
+    now: Timestamp,
+) -> Ec2NodeClassStatus {
     let status = class.status.clone().unwrap_or_default();
     let ignored = class.spec.ignored_terms();
-    let mut draft = Draft { status, generation: class.metadata.generation, ignored, now };
+    let mut draft = Draft { status, generation: class.metadata.generation, ignored, gates, now };
     draft.subnets(found);
     draft.security_groups(found);
     draft.images(found);
@@ -59,6 +67,7 @@ struct Draft {
     generation: Option<i64>,
     /// Selector terms that select nothing.
     ignored: Vec<IgnoredTerm>,
+    gates: AwsFeatureGates,
     now: Timestamp,
 }
 
@@ -220,6 +229,10 @@ impl Draft {
             self.set(kind, FALSE, reason::CLUSTER_CIDR_RESOLUTION_FAILED, message);
             return;
         }
+        if let Some((reason, message)) = kubelet_refusal(class, self.gates) {
+            self.set(kind, FALSE, reason, &message);
+            return;
+        }
         for (status, word) in [(FALSE, "false"), (UNKNOWN, "unknown")] {
             let not_ready = |kind: &&&str| self.condition(kind).map_or(UNKNOWN, |one| one.status.as_str()) == status;
             let dependencies: Vec<&str> = OF_VALIDATION.iter().filter(not_ready).copied().collect();
@@ -292,7 +305,7 @@ impl Draft {
     }
 }
 
-fn first_few(texts: &[String]) -> String {
+pub(super) fn first_few(texts: &[String]) -> String {
     let more = texts.len().saturating_sub(NAMED);
     let first = texts.iter().take(NAMED).cloned().collect::<Vec<_>>().join(" | ");
     if more > 0 { format!("{first} | and {more} more") } else { first }

@@ -11,6 +11,7 @@ mod found;
 mod hash;
 pub mod images;
 mod judge;
+mod kubelet;
 pub mod selectors;
 
 pub use self::bootstrap::{bootstrap_findings, finding_text};

@@ -15,11 +15,11 @@ use super::subnets::Addresses;
 use super::template::{Placement, Reservation, Template, key_of_class};
 use super::user_data::{Cluster, family_of, user_data};
 use super::{devices, tags};
-use crate::capacity;
 use crate::class::ClassSettings;
 use crate::family::AmiFamily;
 use crate::images::suits;
 use crate::inventory::Inventory;
+use crate::kubelet::KubeletOfType;
 use crate::resolve::Resolver;
 
 /// Inputs of a launch besides the request.
@@ -127,7 +127,7 @@ impl From<PlanError> for CloudError {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Variant {
     image: String,
-    max_pods: i64,
+    kubelet: KubeletOfType,
     efa: Option<u32>,
     reservation: Option<String>,
 }
@@ -218,16 +218,16 @@ fn variants(
             let facts = grounds.inventory.facts(&offering.instance_type)?;
             let resolved = resolver.resolve(facts, &crate::Prices::default());
             let image = image_for(&resolved, &status.amis)?;
-            let pods = capacity::pods(facts, grounds.settings);
+            let kubelet = KubeletOfType::of(facts, grounds.settings);
             least = least.min(resolved.capacity.get(&Resource::Pods));
             let efa =
                 (wants_efa && grounds.class.spec.network_interfaces.is_empty()).then_some(facts.network.efa_interfaces);
-            Some(Variant { image: image.id.clone(), max_pods: pods, efa, reservation: None })
+            Some(Variant { image: image.id.clone(), kubelet, efa, reservation: None })
         });
         let (Some(of_type), Some(subnet)) = (of_type, subnets.get(&offering.zone)) else { continue };
         let variant = Variant {
             image: of_type.image.clone(),
-            max_pods: of_type.max_pods,
+            kubelet: of_type.kubelet.clone(),
             efa: of_type.efa,
             reservation: offering.reservation.clone(),
         };
@@ -260,7 +260,7 @@ impl Maker<'_> {
         let family = family_of(spec);
         let mut node_labels = request.labels.clone();
         node_labels.insert(labels::CAPACITY_TYPE.to_owned(), self.capacity_type.name().to_owned());
-        let user_data = user_data(grounds.cluster, grounds.class, variant.max_pods, &node_labels, &request.taints)?;
+        let user_data = user_data(grounds.cluster, grounds.class, &variant.kubelet, &node_labels, &request.taints)?;
         let label = |key: &str| request.labels.get(key).map(String::as_str);
         let reservation = match &variant.reservation {
             None => Reservation::None,
@@ -286,6 +286,7 @@ impl Maker<'_> {
                 .as_ref()
                 .and_then(|options| options.nested_virtualization)
                 .map(|toggle| toggle == Toggle::Enabled),
+            enclaves: spec.enclave_options.as_ref().map(|options| options.enabled),
             placement: Placement {
                 tenancy: label(labels::INSTANCE_TENANCY).unwrap_or("default").to_owned(),
                 group_id: group.map(|group| group.id.to_string()),

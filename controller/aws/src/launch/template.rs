@@ -38,6 +38,9 @@ pub struct Template {
     pub metadata: MetadataOptions,
     /// True if virtual machines may run on the instance.
     pub nested_virtualization: Option<bool>,
+    /// True if the instance may run enclaves. Left out of the text if absent, so that names of templates stay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enclaves: Option<bool>,
     /// Placement.
     pub placement: Placement,
     /// Network interfaces, the primary one first.

@@ -6,11 +6,13 @@ use k8s_openapi::api::core::v1::Taint;
 use muster_api::labels;
 use muster_api::nodeclass::{Ec2NodeClass, Ec2NodeClassSpec, InstanceStorePolicy};
 use muster_bootstrap::Family;
+use muster_bootstrap::kubelet::class::expressions;
 use muster_bootstrap::kubelet::taints::Taint as KubeletTaint;
 use muster_bootstrap::node_class::{self, Launch, MergeFault};
 use serde_json::{Map, Value};
 
 use crate::family::AmiFamily;
+use crate::kubelet::KubeletOfType;
 
 /// Cluster settings for nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,7 +65,7 @@ pub fn family_of(spec: &Ec2NodeClassSpec) -> AmiFamily {
 pub(crate) fn launch(
     cluster: &Cluster,
     class: &Ec2NodeClass,
-    max_pods: Option<i64>,
+    of_type: Option<&KubeletOfType>,
     labels_of_node: &BTreeMap<String, String>,
     taints: &[Taint],
 ) -> Launch {
@@ -74,12 +76,11 @@ pub(crate) fn launch(
         // The node registers with its taints.
         labels_of_node.insert(labels::DO_NOT_SYNC_TAINTS.to_owned(), "true".to_owned());
     }
-    let mut kubelet = match spec.kubelet.as_ref().map(serde_json::to_value) {
-        Some(Ok(Value::Object(settings))) => settings,
-        _ => Map::new(),
-    };
-    if let Some(pods) = max_pods {
-        kubelet.entry("maxPods").or_insert_with(|| pods.into());
+    let mut kubelet = spec.kubelet.as_ref().map(|settings| settings.0.clone()).unwrap_or_default();
+    kubelet.retain(|_, value| !value.is_null());
+    match of_type {
+        Some(of_type) => resolve(&mut kubelet, of_type),
+        None => leave_out_expressions(&mut kubelet),
     }
     let taint = |taint: &Taint| KubeletTaint {
         key: taint.key.clone(),
@@ -99,18 +100,47 @@ pub(crate) fn launch(
     }
 }
 
-/// Returns the user data of a node with these labels, taints and pod limit, before base64 encoding.
+/// Replaces expressions by their results for the instance type.
+fn resolve(kubelet: &mut Map<String, Value>, of_type: &KubeletOfType) {
+    if kubelet.get("maxPods").is_none_or(Value::is_string) {
+        kubelet.insert("maxPods".to_owned(), of_type.max_pods.into());
+    }
+    for (field, computed) in &of_type.reserved {
+        if let Some(Value::Object(all)) = kubelet.get_mut(*field) {
+            all.extend(computed.iter().map(|(resource, text)| (resource.clone(), text.as_str().into())));
+        }
+    }
+}
+
+/// Removes expressions, whose results are not known before the instance type is.
+fn leave_out_expressions(kubelet: &mut Map<String, Value>) {
+    let paths: Vec<Vec<String>> =
+        expressions(kubelet).map(|(path, _)| path.into_iter().map(ToOwned::to_owned).collect()).collect();
+    for path in paths {
+        match &path[..] {
+            [field] => drop(kubelet.remove(field)),
+            [field, key] => {
+                if let Some(Value::Object(all)) = kubelet.get_mut(field) {
+                    all.remove(key);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the user data of a node with these labels, taints and kubelet settings, before base64 encoding.
 ///
 /// # Errors
 /// If the class's user data cannot be merged with that of the family.
 pub fn user_data(
     cluster: &Cluster,
     class: &Ec2NodeClass,
-    max_pods: i64,
+    of_type: &KubeletOfType,
     labels_of_node: &BTreeMap<String, String>,
     taints: &[Taint],
 ) -> Result<String, MergeFault> {
-    let launch = launch(cluster, class, Some(max_pods), labels_of_node, taints);
+    let launch = launch(cluster, class, Some(of_type), labels_of_node, taints);
     let own = class.spec.user_data.as_deref().unwrap_or_default();
     node_class::user_data(bootstrap_family(family_of(&class.spec)), own, &launch)
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use aws_sdk_ec2::types::{
     CapacityReservationPreference, CapacityReservationTarget, ConnectionTrackingSpecificationRequest,
     LaunchTemplateBlockDeviceMappingRequest, LaunchTemplateCapacityReservationSpecificationRequest,
-    LaunchTemplateCpuOptionsRequest, LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateHttpTokensState,
-    LaunchTemplateIamInstanceProfileSpecificationRequest, LaunchTemplateInstanceMarketOptionsRequest,
-    LaunchTemplateInstanceMetadataEndpointState, LaunchTemplateInstanceMetadataOptionsRequest,
-    LaunchTemplateInstanceMetadataProtocolIpv6, LaunchTemplateInstanceMetadataTagsState,
-    LaunchTemplateInstanceNetworkInterfaceSpecificationRequest, LaunchTemplatePlacementRequest,
-    LaunchTemplateTagSpecificationRequest, LaunchTemplatesMonitoringRequest, MarketType,
-    NestedVirtualizationSpecification, RequestLaunchTemplateData, ResourceType, Tag, TagSpecification, Tenancy,
-    VolumeType,
+    LaunchTemplateCpuOptionsRequest, LaunchTemplateEbsBlockDeviceRequest, LaunchTemplateEnclaveOptionsRequest,
+    LaunchTemplateHttpTokensState, LaunchTemplateIamInstanceProfileSpecificationRequest,
+    LaunchTemplateInstanceMarketOptionsRequest, LaunchTemplateInstanceMetadataEndpointState,
+    LaunchTemplateInstanceMetadataOptionsRequest, LaunchTemplateInstanceMetadataProtocolIpv6,
+    LaunchTemplateInstanceMetadataTagsState, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest,
+    LaunchTemplatePlacementRequest, LaunchTemplateTagSpecificationRequest, LaunchTemplatesMonitoringRequest,
+    MarketType, NestedVirtualizationSpecification, RequestLaunchTemplateData, ResourceType, Tag, TagSpecification,
+    Tenancy, VolumeType,
 };
 use muster_bootstrap::userdata::to_base64;
 
@@ -28,6 +28,7 @@ pub(super) fn data(template: &Template) -> RequestLaunchTemplateData {
             if on { NestedVirtualizationSpecification::Enabled } else { NestedVirtualizationSpecification::Disabled };
         LaunchTemplateCpuOptionsRequest::builder().nested_virtualization(nested).build()
     });
+    let enclaves = template.enclaves.map(|on| LaunchTemplateEnclaveOptionsRequest::builder().enabled(on).build());
     let mut tagged = vec![ResourceType::NetworkInterface];
     if template.is_spot {
         tagged.push(ResourceType::SpotInstancesRequest);
@@ -47,6 +48,7 @@ pub(super) fn data(template: &Template) -> RequestLaunchTemplateData {
         .set_block_device_mappings(some(template.disks.iter().map(disk).collect()))
         .metadata_options(metadata(&template.metadata))
         .set_cpu_options(cpu)
+        .set_enclave_options(enclaves)
         .placement(placement(&template.placement))
         .set_network_interfaces(some(template.interfaces.iter().map(interface).collect()))
         .capacity_reservation_specification(reservation)

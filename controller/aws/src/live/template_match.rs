@@ -178,8 +178,10 @@ fn is_reservation_as_planned(planned: &RequestLaunchTemplateData, has: &Response
 }
 
 fn is_cpu_as_planned(planned: &RequestLaunchTemplateData, has: &ResponseLaunchTemplateData) -> bool {
+    let enclaves = planned.enclave_options().and_then(|it| it.enabled());
     let planned = planned.cpu_options().and_then(|it| it.nested_virtualization());
     agrees(planned, has.cpu_options().and_then(|it| it.nested_virtualization()))
+        && agrees(enclaves, has.enclave_options().and_then(|it| it.enabled()))
 }
 
 #[cfg(test)]

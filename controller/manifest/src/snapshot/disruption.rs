@@ -1,12 +1,12 @@
 //! Disruption constraints of nodes, pods, pools and budgets, parsed from their objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_api::annotations::{DISRUPTION_COST, DO_NOT_DISRUPT, DO_NOT_REPAIR, REPLACES};
 use muster_api::nodepool::{self, BudgetNodes, ConsolidationPolicy, DisruptionReason};
-use muster_api::{Lifetime, Span};
+use muster_api::{Lifetime, Span, events};
 use muster_scheduling::disrupt::{
     BudgetLimit, Cause, Consolidation, DisruptionBlocker, DisruptionInput, Interruption, ManagedNode, NodeBudget,
     NodePod, PodBudget, Policy, Schedule, Window,
@@ -19,9 +19,9 @@ use serde::Deserialize;
 use super::Settings;
 use super::drift::Drifts;
 use super::eviction_cost::eviction_cost;
-use super::nodes::{Pairs, has_condition};
-use super::repair;
+use super::nodes::{Pairs, has_condition, is_rebooting};
 use super::sort::{Bound, belongs_to_node, is_reschedulable};
+use super::{Notice, repair};
 use crate::{Condition, DisruptionBudget, Manifests, Node, NodeClaim, NodePool, Pod};
 
 /// Default maximum age of a node, as in the CRD.
@@ -61,7 +61,8 @@ impl ManagedNodes {
 pub(super) struct Guards<'m> {
     by_namespace: FxHashMap<&'m str, Vec<(usize, &'m DisruptionBudget)>>,
     budgets: Vec<PodBudget>,
-    unreadable: BTreeSet<String>,
+    /// Unreadable annotations, by pod: the errors.
+    unreadable: BTreeMap<Arc<str>, String>,
     settings: &'m Settings,
 }
 
@@ -75,7 +76,17 @@ impl<'m> Guards<'m> {
             name: budget.meta.path(),
             allowed: u32::try_from(budget.disruptions_allowed).unwrap_or(0),
         });
-        Self { by_namespace, budgets: budgets.collect(), unreadable: BTreeSet::new(), settings }
+        Self { by_namespace, budgets: budgets.collect(), unreadable: BTreeMap::new(), settings }
+    }
+
+    /// Returns the notices about annotations that cannot be read.
+    pub(super) fn notices(&self) -> impl Iterator<Item = Notice> {
+        self.unreadable.iter().map(|(path, error)| Notice {
+            kind: "Pod",
+            path: Arc::clone(path),
+            reason: events::INVALID_DO_NOT_DISRUPT_ANNOTATION,
+            message: format!("annotation `{DO_NOT_DISRUPT}` is ignored: {error}"),
+        })
     }
 
     /// Returns the constraints on evicting a pod of this priority.
@@ -121,9 +132,7 @@ impl<'m> Guards<'m> {
                     )
                 }
                 Err(error) => {
-                    let path = &pod.path;
-                    self.unreadable
-                        .insert(format!("annotation `{DO_NOT_DISRUPT}` of pod `{path}` is ignored: {error}"));
+                    self.unreadable.insert(Arc::clone(&pod.path), error.to_string());
                     None
                 }
             },
@@ -141,7 +150,10 @@ pub(super) fn managed_nodes(
     guards: Guards<'_>,
     warnings: &mut Vec<String>,
 ) -> ManagedNodes {
-    warnings.extend(guards.unreadable);
+    let unreadable = guards.unreadable.iter();
+    warnings.extend(
+        unreadable.map(|(path, error)| format!("annotation `{DO_NOT_DISRUPT}` of pod `{path}` is ignored: {error}")),
+    );
     let is_legacy = guards.settings.legacy_node_repair;
     let pools: FxHashMap<&str, usize> =
         problem.pools.iter().enumerate().map(|(number, pool)| (&*pool.name, number)).collect();
@@ -169,14 +181,18 @@ pub(super) fn managed_nodes(
             pool,
             ready: condition(&node.conditions, "Ready").is_none_or(|ready| &*ready.status == "True"),
             created: moment(claim.meta.created.as_deref()),
-            initialized: true_since(&claim.conditions, "Initialized"),
+            initialized: true_since(&claim.conditions, "Initialized").filter(|_| !is_rebooting(claim)),
             consolidatable: is_consolidatable(claim),
             last_pod_event: moment(claim.last_pod_event.as_deref()),
             drifted: drifts.of(node, claim, about),
             expire_after: expiry(claim),
             drain_is_bounded: claim.termination_grace_period.is_some(),
             interrupted: interruption(node, claim),
-            repair_conditions: repair::repair_conditions(node, &claim.class.kind, is_legacy),
+            repair_conditions: if is_rebooting(claim) {
+                Vec::new()
+            } else {
+                repair::repair_conditions(node, &claim.class.kind, is_legacy)
+            },
             do_not_repair: says(DO_NOT_REPAIR),
             do_not_disrupt: says(DO_NOT_DISRUPT),
             nominated_by: pods.iter().find(|pod| pod.nominated).map(|pod| Arc::clone(&pod.pod.name)),
@@ -284,6 +300,7 @@ fn node_budget(pool: &str, budget: &nodepool::Budget, warnings: &mut Vec<String>
         DisruptionReason::Empty => Cause::Empty,
         DisruptionReason::Underutilized => Cause::Underutilized,
         DisruptionReason::Drifted => Cause::Drifted,
+        DisruptionReason::Unhealthy => Cause::Unhealthy,
     };
     NodeBudget { nodes, causes: budget.reasons.iter().map(cause).collect(), window }
 }

@@ -1,6 +1,6 @@
 //! Karpenter's feature gates.
 
-use std::str::FromStr;
+use muster_aws::AwsFeatureGates;
 
 /// Feature gates with Karpenter's names and defaults (`--feature-gates Name=true,…`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,17 +25,14 @@ pub struct FeatureGates {
     pub pod_deletion_cost_management: bool,
 }
 
-const NAMES: [&str; 9] = [
-    "NodeRepair",
-    "ReservedCapacity",
-    "SpotToSpotConsolidation",
-    "NodeOverlay",
-    "StaticCapacity",
-    "CapacityBuffer",
-    "TerminateFirstDrift",
-    "TerminateFirstRepair",
-    "PodDeletionCostManagement",
-];
+/// Gates that were parsed, and a warning about each unknown name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParsedGates<T> {
+    /// The gates.
+    pub gates: T,
+    /// Warnings, each in one line.
+    pub warnings: Vec<String>,
+}
 
 impl Default for FeatureGates {
     fn default() -> Self {
@@ -54,6 +51,19 @@ impl Default for FeatureGates {
 }
 
 impl FeatureGates {
+    /// Names of the gates, in the order of the fields.
+    pub const NAMES: [&'static str; 9] = [
+        "NodeRepair",
+        "ReservedCapacity",
+        "SpotToSpotConsolidation",
+        "NodeOverlay",
+        "StaticCapacity",
+        "CapacityBuffer",
+        "TerminateFirstDrift",
+        "TerminateFirstRepair",
+        "PodDeletionCostManagement",
+    ];
+
     /// Returns the gates for objects that are all read from files: NodeOverlays and CapacityBuffers in files are meant
     /// to have an effect.
     #[must_use]
@@ -61,9 +71,8 @@ impl FeatureGates {
         Self { node_overlay: true, capacity_buffer: true, ..self }
     }
 
-    fn gate(&mut self, name: &str) -> Option<&mut bool> {
-        let at = NAMES.iter().position(|known| known.eq_ignore_ascii_case(name))?;
-        Some(match at {
+    fn gate(&mut self, index: usize) -> Option<&mut bool> {
+        Some(match index {
             0 => &mut self.node_repair,
             1 => &mut self.reserved_capacity,
             2 => &mut self.spot_to_spot_consolidation,
@@ -72,31 +81,59 @@ impl FeatureGates {
             5 => &mut self.capacity_buffer,
             6 => &mut self.terminate_first_drift,
             7 => &mut self.terminate_first_repair,
-            _ => &mut self.pod_deletion_cost_management,
+            8 => &mut self.pod_deletion_cost_management,
+            _ => return None,
         })
+    }
+
+    /// Parses gates. Unknown ones are warned about: those of an older or newer Karpenter do not keep the controller from
+    /// starting.
+    ///
+    /// # Errors
+    /// If an entry is not of the form `Name=true`.
+    pub fn parse(text: &str) -> Result<ParsedGates<Self>, String> {
+        parse(text, &Self::NAMES, Self::default(), Self::gate)
     }
 }
 
-impl FromStr for FeatureGates {
-    type Err = String;
+/// Parses the gates of AWS, like [`FeatureGates::parse`].
+///
+/// # Errors
+/// If an entry is not of the form `Name=true`.
+pub fn parse_aws_gates(text: &str) -> Result<ParsedGates<AwsFeatureGates>, String> {
+    parse(text, &AwsFeatureGates::NAMES, AwsFeatureGates::default(), AwsFeatureGates::gate)
+}
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut gates = Self::default();
-        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-            let Some((name, value)) = entry.split_once('=') else {
-                return Err(format!("`{entry}` is not of the form Name=true or Name=false"));
-            };
-            let Some(gate) = gates.gate(name.trim()) else {
-                return Err(format!("there is no gate `{}`; the gates are {}", name.trim(), NAMES.join(", ")));
-            };
-            *gate = match value.trim().to_ascii_lowercase().as_str() {
-                "true" => true,
-                "false" => false,
-                other => return Err(format!("`{other}` is neither true nor false")),
-            };
+fn parse<T>(
+    text: &str,
+    names: &[&str],
+    mut gates: T,
+    gate: impl for<'g> Fn(&'g mut T, usize) -> Option<&'g mut bool>,
+) -> Result<ParsedGates<T>, String> {
+    let mut warnings = Vec::new();
+    for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+        let Some((name, value)) = entry.split_once('=') else {
+            return Err(format!("`{entry}` is not of the form Name=true or Name=false"));
+        };
+        let (name, value) = (name.trim(), value.trim());
+        // As Go reads booleans.
+        let is_on = match value {
+            "1" | "t" => true,
+            "0" | "f" => false,
+            _ if value.eq_ignore_ascii_case("true") || value == "T" => true,
+            _ if value.eq_ignore_ascii_case("false") || value == "F" => false,
+            other => return Err(format!("`{other}` of `{name}` is neither true nor false")),
+        };
+        let index = names.iter().position(|known| known.eq_ignore_ascii_case(name));
+        match index.and_then(|index| gate(&mut gates, index)) {
+            Some(gate) => *gate = is_on,
+            None => {
+                warnings
+                    .push(format!("gate `{name}` is not known and has no effect; the gates are {}", names.join(", ")));
+            }
         }
-        Ok(gates)
     }
+    Ok(ParsedGates { gates, warnings })
 }
 
 #[cfg(test)]
@@ -105,15 +142,49 @@ mod tests {
 
     #[test]
     fn gates_are_read_by_karpenters_names() {
-        assert_eq!("".parse(), Ok(FeatureGates::default()));
-        let gates: FeatureGates = "NodeRepair=true, reservedcapacity=FALSE,".parse().unwrap();
-        assert_eq!(gates, FeatureGates { node_repair: true, reserved_capacity: false, ..FeatureGates::default() });
+        let gates = |text: &str| FeatureGates::parse(text).map(|parsed| parsed.gates);
+        assert_eq!(gates(""), Ok(FeatureGates::default()));
+        let expected = FeatureGates { node_repair: true, reserved_capacity: false, ..FeatureGates::default() };
+        assert_eq!(gates("NodeRepair=true, reservedcapacity=FALSE,"), Ok(expected));
+        for (index, name) in FeatureGates::NAMES.into_iter().enumerate() {
+            let mut gates = gates(&format!("{name}=1")).unwrap();
+            assert!(*gates.gate(index).unwrap(), "{name}");
+        }
         for (text, expected) in [
             ("NodeRepair", "`NodeRepair` is not of the form Name=true or Name=false"),
-            ("NodeRepair=1", "`1` is neither true nor false"),
+            ("NodeRepair=yes", "`yes` of `NodeRepair` is neither true nor false"),
         ] {
-            assert_eq!(text.parse::<FeatureGates>(), Err(expected.to_owned()));
+            assert_eq!(gates(text), Err(expected.to_owned()));
         }
-        assert!("Drift=true".parse::<FeatureGates>().is_err_and(|error| error.starts_with("there is no gate `Drift`")));
+    }
+
+    #[test]
+    fn an_unknown_gate_is_a_warning() {
+        let parsed = FeatureGates::parse("Drift=true,NodeRepair=true").unwrap();
+        assert!(parsed.gates.node_repair);
+        assert_eq!(parsed.warnings.len(), 1);
+        assert!(parsed.warnings[0].starts_with("gate `Drift` is not known and has no effect"), "{parsed:?}");
+    }
+
+    #[test]
+    fn every_gate_has_a_row() {
+        let table = include_str!("../../../../docs/karpenter-1.15.tsv");
+        let told: Vec<&str> =
+            table.lines().filter_map(|line| line.strip_prefix("gate\t")?.split('\t').next()).collect();
+        let known: Vec<&str> = FeatureGates::NAMES.into_iter().chain(AwsFeatureGates::NAMES).collect();
+        let sorted = |mut names: Vec<&'static str>| {
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(sorted(told), sorted(known));
+    }
+
+    #[test]
+    fn gates_of_aws_are_apart() {
+        let parsed =
+            parse_aws_gates("NodeClassCEL=true,DRANVIDIAGPU=false,DRAEFA=false,RebootForRepair=false").unwrap();
+        assert_eq!(parsed.gates, AwsFeatureGates { node_class_cel: true, ..AwsFeatureGates::NONE });
+        assert!(parsed.warnings.is_empty());
+        assert_eq!(parse_aws_gates("NodeRepair=true").unwrap().warnings.len(), 1);
     }
 }

@@ -23,6 +23,7 @@ mod expand;
 mod gates;
 mod mark;
 mod nodes;
+mod notices;
 mod overlays;
 mod pools;
 mod remarks;
@@ -37,9 +38,10 @@ mod volumes;
 pub use buffers::{ResolvedBuffer, Unresolved};
 pub use disruption::ManagedNodes;
 pub use eviction_cost::eviction_cost;
-pub use gates::FeatureGates;
+pub use gates::{FeatureGates, ParsedGates, parse_aws_gates};
 pub use mark::Mark;
 pub use nodes::runs_on;
+pub use notices::Notice;
 pub use overlays::OverlaidTypes;
 pub use remarks::{Remark, Remarks};
 pub use repair::conditions_due;
@@ -72,6 +74,8 @@ pub struct Snapshot {
     pub buffers: Vec<ResolvedBuffer>,
     /// Warnings for stderr, one line each.
     pub warnings: Vec<String>,
+    /// Those of the warnings that are about one object, and remarks on pending pods.
+    pub notices: Vec<Notice>,
 }
 
 /// Builds a snapshot from the objects of the input.
@@ -102,13 +106,16 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
     sort::release(&mut bound, &mut problem);
     problem.daemons = daemons.into_iter().map(|daemon| daemon.model).collect();
     pools::append(manifests, types, &mut problem, &mut warnings);
-    if gates.node_overlay {
-        overlays::apply(manifests, &mut problem, &mut warnings);
+    let mut notices = if gates.node_overlay {
+        overlays::apply(manifests, &mut problem, &mut warnings)
     } else {
         overlays::warn_without_gate(manifests, &mut warnings);
-    }
+        Vec::new()
+    };
     let remarks = Remarks::new(&problem, &telling);
+    notices.append(&mut notices::on_pods(&remarks, &problem));
+    notices.extend(guards.notices());
     warnings.append(&mut remarks.warnings(&problem));
     let managed_nodes = disruption::managed_nodes(manifests, &problem, bound, guards, &mut warnings);
-    Ok(Snapshot { problem, managed_nodes, remarks, buffers, warnings })
+    Ok(Snapshot { problem, managed_nodes, remarks, buffers, warnings, notices })
 }

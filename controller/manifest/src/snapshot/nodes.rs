@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use muster_api::annotations;
+use muster_api::conditions::nodeclaim;
+use muster_api::{annotations, taints};
 use muster_scheduling::labels::HOSTNAME;
 use muster_scheduling::model::{
     self, Effect, Labels, PodSpec, Problem, Requirements, Resource, Resources, Taint, Toleration,
@@ -237,7 +238,7 @@ fn existing(node: &Node, claim: Option<&NodeClaim>) -> model::Node {
     let is_set = |key: &str| node.meta.labels.get(key).is_some_and(|value| &**value == "true");
     // A node without a claim is not managed by Muster and is used as it is.
     let registered = claim.is_none() || is_set(REGISTERED);
-    let initialized = claim.is_none() || is_set(INITIALIZED);
+    let initialized = claim.is_none_or(|claim| !is_rebooting(claim)) && (claim.is_none() || is_set(INITIALIZED));
     let mut labels = node.meta.labels.clone();
     let mut taints = node.taints.clone();
     let mut allocatable = node.allocatable.clone();
@@ -303,8 +304,16 @@ fn claim_labels(claim: &NodeClaim) -> Labels {
     labels
 }
 
+/// Returns true if Karpenter reboots the claim's node: it is left alone, and its capacity comes back.
+pub(super) fn is_rebooting(claim: &NodeClaim) -> bool {
+    has_condition(&claim.conditions, nodeclaim::REBOOTING)
+}
+
 /// Returns true if the taint is removed before the node is initialized.
 fn is_passing(taint: &Taint, claim: &NodeClaim) -> bool {
+    if &*taint.key == taints::REBOOTING {
+        return is_rebooting(claim);
+    }
     let alike = |other: &Taint| other.key == taint.key && other.effect == taint.effect;
     EPHEMERAL_TAINTS.contains(&&*taint.key)
         || taint.key.starts_with(EPHEMERAL_TAINT_PREFIX)

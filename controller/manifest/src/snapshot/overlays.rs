@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use muster_api::events;
 use muster_scheduling::model::{Catalogue, Problem};
 use muster_scheduling::overlay::{self, Overlay, OverlayOutcome, OverlayReport, PriceChange};
 
-use super::{Types, pools};
+use super::{Notice, Types, pools};
 use crate::{Manifests, NodeOverlay};
 
 /// Instance types of each NodePool with the NodeOverlays applied.
@@ -48,17 +49,24 @@ pub(super) fn warn_without_gate(manifests: &Manifests, warnings: &mut Vec<String
     }
 }
 
-/// Applies the overlays of the input; those without effect result in warnings.
-pub(super) fn apply(manifests: &Manifests, problem: &mut Problem, warnings: &mut Vec<String>) {
+/// Applies the overlays of the input; those without effect result in warnings and notices.
+pub(super) fn apply(manifests: &Manifests, problem: &mut Problem, warnings: &mut Vec<String>) -> Vec<Notice> {
+    let mut notices = Vec::new();
     for report in applied(manifests, problem) {
-        let why = match report.outcome {
+        let (reason, why) = match report.outcome {
             OverlayOutcome::Applied { .. } => continue,
-            OverlayOutcome::Conflict { with } => format!("is skipped: it conflicts with `{}`", with.join("`, `")),
-            OverlayOutcome::Invalid(why) => format!("is skipped: {why}"),
-            OverlayOutcome::MatchesNothing => "matches no offering of any NodePool".to_owned(),
+            OverlayOutcome::Conflict { with } => {
+                (events::OVERLAY_CONFLICT, format!("is skipped: it conflicts with `{}`", with.join("`, `")))
+            }
+            OverlayOutcome::Invalid(why) => (events::OVERLAY_INVALID, format!("is skipped: {why}")),
+            OverlayOutcome::MatchesNothing => {
+                (events::OVERLAY_UNUSED, "matches no offering of any NodePool".to_owned())
+            }
         };
+        notices.push(Notice { kind: "NodeOverlay", path: Arc::clone(&report.name), reason, message: why.clone() });
         warnings.push(format!("NodeOverlay `{}` {why}", report.name));
     }
+    notices
 }
 
 fn applied(manifests: &Manifests, problem: &mut Problem) -> Vec<OverlayReport> {

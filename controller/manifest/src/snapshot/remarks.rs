@@ -53,6 +53,11 @@ impl Remarks {
         Self { printed }
     }
 
+    /// Returns true if a remark on this pending pod is printed before planning.
+    pub(super) fn is_printed(&self, pod: usize) -> bool {
+        self.printed.contains_key(&pod)
+    }
+
     /// Returns all remarks on a pending pod.
     pub fn on(&self, problem: &Problem, pod: usize) -> Vec<Remark> {
         let own = self.printed.get(&pod).into_iter().flatten().cloned();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Requirements, Resources};
+use super::{Requirements, Resource, Resources};
 
 /// An instance type as one NodeClass sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,8 @@ pub struct InstanceType {
 }
 
 impl InstanceType {
-    /// Returns capacity minus overhead: the amounts that pods and daemons can use.
+    /// Returns capacity minus overhead: the amounts that pods and daemons can use. Huge pages come out of the memory, as
+    /// for the kubelet.
     pub fn allocatable(&self) -> Resources {
         let mut allocatable = self.capacity.clone();
         for (resource, amount) in self.overhead.iter() {
@@ -28,6 +29,12 @@ impl InstanceType {
                 let left = allocatable.get(resource).saturating_sub(amount);
                 allocatable.set(resource.clone(), left);
             }
+        }
+        let is_huge = |resource: &Resource| resource.name().starts_with("hugepages-");
+        let huge = self.capacity.iter().filter(|(resource, _)| is_huge(resource)).map(|(_, amount)| amount);
+        let huge = huge.fold(0_i64, i64::saturating_add);
+        if huge > 0 {
+            allocatable.set(Resource::Memory, allocatable.get(&Resource::Memory).saturating_sub(huge).max(0));
         }
         allocatable
     }
@@ -65,5 +72,28 @@ impl Offering {
     /// Returns true if it is available and its price is known.
     pub fn launchable(&self) -> bool {
         self.available && self.price.is_some_and(|price| price.is_finite() && price >= 0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_pages_come_out_of_the_memory() {
+        let amounts = |memory: i64, huge: i64| {
+            Resources::from_iter([(Resource::Memory, memory), (Resource::new("hugepages-2Mi"), huge)])
+        };
+        let of = |capacity: Resources| InstanceType {
+            name: "a".into(),
+            requirements: Requirements::new(),
+            capacity,
+            overhead: Resources::from_iter([(Resource::Memory, 100)]),
+            offerings: Vec::new(),
+        };
+        assert_eq!(of(amounts(1000, 0)).allocatable().get(&Resource::Memory), 900);
+        let with = of(amounts(1000, 300)).allocatable();
+        assert_eq!((with.get(&Resource::Memory), with.get(&Resource::new("hugepages-2Mi"))), (600, 300));
+        assert_eq!(of(amounts(1000, 5000)).allocatable().get(&Resource::Memory), 0);
     }
 }

@@ -105,6 +105,9 @@ pub(crate) struct RunArguments {
     /// Karpenter's feature gates, such as `ReservedCapacity=false`
     #[arg(long, env = "FEATURE_GATES", value_name = "GATES", value_delimiter = ',')]
     pub(crate) feature_gates: Vec<String>,
+    /// Karpenter's feature gates of AWS, such as `NodeClassCEL=true`
+    #[arg(long, env = "AWS_FEATURE_GATES", value_name = "GATES", value_delimiter = ',')]
+    pub(crate) aws_feature_gates: Vec<String>,
     /// With the gate `NodeRepair`: repair as Karpenter did before 1.15, at once, without regard to budgets and
     /// replacements
     #[arg(long, env = "LEGACY_NODE_REPAIR", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
@@ -147,7 +150,7 @@ pub(crate) struct RunArguments {
     /// `debug`, `info`, `warn`, `error`, or directives such as `info,muster_controller::run=debug`
     #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
     pub(crate) log_level: String,
-    /// Destination of the log: `stdout` or `stderr`
+    /// Destinations of the log, separated by commas: `stdout`, `stderr` or files
     #[arg(long, env = "LOG_OUTPUT_PATHS", value_name = "PATH", default_value = "stdout")]
     pub(crate) log_output_paths: String,
     /// Karpenter's; has no effect: errors go where the log goes
@@ -204,13 +207,16 @@ pub(crate) struct Ec2Arguments {
     #[arg(long, env = "DISABLE_DRY_RUN", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) disable_dry_run: bool,
     /// With `--cloud aws`: how long images that were found are good for; whatever a class selects is looked up
-    /// together, at the shorter of the two intervals
+    /// together, at the shortest of the three intervals
     #[arg(long, env = "AMI_REFRESH_INTERVAL", value_name = "DURATION", default_value = "1m")]
     pub(crate) ami_refresh_interval: String,
     /// With `--cloud aws`: how long subnets that were found are good for
     #[arg(long, env = "SUBNET_REFRESH_INTERVAL", value_name = "DURATION", default_value = "1m")]
     pub(crate) subnet_refresh_interval: String,
-    /// Karpenter's; refused if it names a queue: notices of interruption are not read yet
+    /// With `--cloud aws`: how long security groups that were found are good for
+    #[arg(long, env = "SECURITY_GROUP_REFRESH_INTERVAL", value_name = "DURATION", default_value = "1m")]
+    pub(crate) security_group_refresh_interval: String,
+    /// Karpenter's; has no effect: notices of interruption are not read, of which the log warns
     #[arg(long, env = "INTERRUPTION_QUEUE", value_name = "NAME", default_value = "")]
     pub(crate) interruption_queue: String,
     /// Karpenter's; refused if it is set: zonal shifts are not heard of yet

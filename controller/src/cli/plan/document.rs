@@ -221,7 +221,7 @@ impl NewNode {
             capacity_type: offering.capacity_type().unwrap_or_default().to_owned(),
             price: node.price,
             instance_types: node.alternatives.iter().map(|&index| type_name(types, index)).collect(),
-            requirements: RequirementDocument::all(&node.requirements),
+            requirements: RequirementDocument::all(&node.claim_requirements(problem)),
             labels: text_map(&pool.labels),
             taints: pool.taints.iter().map(TaintDocument::new).collect(),
             startup_taints: pool.startup_taints.iter().map(TaintDocument::new).collect(),

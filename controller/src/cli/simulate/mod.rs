@@ -59,14 +59,15 @@ pub(crate) fn print(
         return Ok(Ok(()));
     }
     objects.extend(default_classes(&objects, &script));
-    let Packing { options, gates, scheduler_config } = packing;
+    let Packing { options, gates, gate_warnings, scheduler_config } = packing;
     let default_spread = match scheduler_config {
         Some(file) => manifest::read_scheduler_config(file)?,
         None => DefaultSpread::default(),
     };
     progress.clear();
     let said = |remark: &Remark| written.as_ref().map(|written| said(remark, written));
-    report(&manifests, &remarks.iter().filter_map(said).collect::<Vec<_>>(), stderr);
+    let told = remarks.iter().filter_map(said).chain(gate_warnings.iter().cloned());
+    report(&manifests, &told.collect::<Vec<_>>(), stderr);
     let snapshot =
         Settings { gates: FeatureGates { node_overlay: true, ..*gates }, default_spread, legacy_node_repair: false };
     let types = |class: Option<&NodeClass>| supply.types(class);

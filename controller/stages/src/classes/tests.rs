@@ -97,6 +97,7 @@ fn taking_over_drifts_nothing() {
 fn taken_over_from(version: &str) {
     let mut claims = [
         claim("old", &[(HASH, "1"), (VERSION, version)]),
+        claim("older", &[(HASH, "9"), (VERSION, "v6")]),
         drifted(claim("drifted", &[(HASH, "2"), (VERSION, version)])),
         claim("ours", &[(HASH, "3"), (VERSION, "muster-v1")]),
         claim("bare", &[]),
@@ -108,6 +109,7 @@ fn taken_over_from(version: &str) {
         settle(&mut class, Kind::ec2("muster-v1"), &mut claims),
         [
             r#"claim old ["7", "muster-v1"]"#,
+            r#"claim older ["7", "muster-v1"]"#,
             r#"claim drifted ["muster-v1"]"#,
             r#"claim bare ["7", "muster-v1"]"#,
             r#"class ["7", "muster-v1"] []"#,

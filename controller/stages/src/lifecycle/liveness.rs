@@ -19,9 +19,9 @@ use muster_cloud::after;
 
 use super::breaker;
 use super::conditions::{Draft, Status, condition, is_true, true_since};
-use super::launch;
 use super::register::name;
 use super::seen::Seen;
+use super::{launch, reboot};
 use crate::node::Node;
 use crate::step::{Call, EventType, Step, Write};
 
@@ -53,7 +53,9 @@ pub(super) fn liveness(seen: &Seen<'_>, now: Timestamp) -> Step {
     match initialization_timeout(seen) {
         Lifetime::Never => Step::rest(),
         Lifetime::After(timeout) => {
-            let deadline = after(registered_at, timeout);
+            // After a reboot a node is initialized once more.
+            let since = reboot::rebooted_at(seen).unwrap_or(registered_at).max(registered_at);
+            let deadline = after(since, timeout);
             if now < deadline { Step::until(deadline) } else { end_initialization(seen, timeout, now) }
         }
     }

@@ -34,6 +34,7 @@ mod launch;
 mod liveness;
 pub mod pause;
 pub mod pod_events;
+mod reboot;
 mod register;
 mod seen;
 mod tag;
@@ -69,6 +70,9 @@ const WANTED: [Stage; 9] = [
     agent_silence::silence,
 ];
 
+/// Stages of a claim whose node is being rebooted.
+const REBOOTING: [Stage; 4] = [expire::expire, vanish::vanish, reboot::reboot, tag::tag];
+
 /// Decides the next step of one NodeClaim: the writes of the first stage that has any, or else the earliest
 /// reconciliation that a stage requests.
 #[must_use]
@@ -78,7 +82,8 @@ pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Step {
         return ending;
     }
     let mut rest = Step::rest();
-    for stage in WANTED {
+    let stages: &[Stage] = if reboot::is_rebooting(seen) { &REBOOTING } else { &WANTED };
+    for stage in stages {
         let step = stage(seen, now);
         if !step.writes.is_empty() {
             return step;

@@ -55,7 +55,8 @@ const fn reason(block: Block) -> Option<&'static str> {
         | Block::PodDisruptionBudget
         | Block::NodePoolMissing
         | Block::UnknownInstanceType
-        | Block::MissingLabel => Some(events::DISRUPTION_BLOCKED),
+        | Block::MissingLabel
+        | Block::DoNotRepair => Some(events::DISRUPTION_BLOCKED),
         Block::ConsolidationPolicy | Block::PodsWouldNotFit | Block::NoCheaperReplacement | Block::SpotToSpot => {
             Some(events::UNCONSOLIDATABLE)
         }
@@ -66,6 +67,9 @@ const fn reason(block: Block) -> Option<&'static str> {
         | Block::PoolRests
         | Block::LaunchedLately
         | Block::StaticPool
-        | Block::NothingToGain => None,
+        | Block::NothingToGain
+        // The first passes, and the second has an event of its own.
+        | Block::RepairNotDue
+        | Block::NodeRepairBlocked => None,
     }
 }

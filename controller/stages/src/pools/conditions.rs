@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use muster_api::conditions::{READY, nodepool, reason};
 use muster_api::nodepool::NodePoolStatus;
 use muster_api::{events, validation};
+use muster_scheduling::disrupt::Schedule;
 
 use super::outcomes::{Edition, Health};
 use super::{PoolInput, count};
@@ -14,6 +15,9 @@ use crate::step::{Event, EventType, Subject, Write};
 
 /// Conditions that must be true for a pool to be ready.
 const DEPENDENTS: [&str; 2] = [nodepool::VALIDATION_SUCCEEDED, nodepool::NODE_CLASS_READY];
+
+/// Maximum number of budgets that a message names.
+const NAMED: usize = 3;
 
 /// Returns the desired status.
 pub(crate) fn judge(input: &PoolInput<'_>, now: Timestamp) -> NodePoolStatus {
@@ -43,6 +47,9 @@ pub(crate) fn judge(input: &PoolInput<'_>, now: Timestamp) -> NodePoolStatus {
     }
     if let Some((is, why, message)) = keeping(input) {
         write(nodepool::REPLICAS_KEPT, (is, why, &message));
+    }
+    if let Some((is, why, message)) = budgets(input) {
+        write(nodepool::BUDGETS_READABLE, (is, why, &message));
     }
     let open: Vec<String> = status
         .conditions
@@ -129,38 +136,47 @@ fn keeping(input: &PoolInput<'_>) -> Option<(Status, &'static str, String)> {
     Some((Status::False, reason::FEATURE_GATE_OFF, message))
 }
 
+/// Status, reason and message of `BudgetsReadable`; none for a pool whose budgets could always be read.
+fn budgets(input: &PoolInput<'_>) -> Option<(Status, &'static str, String)> {
+    let schedules = input.pool.spec.disruption.budgets.iter().filter_map(|budget| budget.schedule.as_deref());
+    let faults: Vec<String> = schedules
+        .filter_map(|text| Some((text, Schedule::parse(text).err()?)))
+        .map(|(text, error)| {
+            format!("schedule `{text}` of a budget cannot be read ({error}), so the budget allows no disruption")
+        })
+        .take(NAMED)
+        .collect();
+    if faults.is_empty() {
+        return was_judged(input, nodepool::BUDGETS_READABLE);
+    }
+    Some((Status::False, events::SCHEDULE_UNREADABLE, faults.join("; ")))
+}
+
 /// Returns the condition as true if the pool has it.
 fn was_judged(input: &PoolInput<'_>, kind: &'static str) -> Option<(Status, &'static str, String)> {
     let mut conditions = input.pool.status.iter().flat_map(|status| &status.conditions);
     conditions.any(|one| one.type_ == kind).then(|| (Status::True, kind, String::new()))
 }
 
-/// The event that a rest begins, once for each.
-pub(super) fn told(input: &PoolInput<'_>, status: &NodePoolStatus) -> Option<Write> {
-    first_told(input, status, nodepool::CONSOLIDATION_DELIVERS, events::CONSOLIDATION_RESTS)
-}
-
-/// The event that `replicas` have no effect, once.
-pub(super) fn ignored(input: &PoolInput<'_>, status: &NodePoolStatus) -> Option<Write> {
-    first_told(input, status, nodepool::REPLICAS_KEPT, events::REPLICAS_IGNORED)
-}
-
-/// Returns an event with the message of the condition if it is False and was not, or with another message.
-fn first_told(
-    input: &PoolInput<'_>,
-    status: &NodePoolStatus,
-    kind: &'static str,
-    reason: &'static str,
-) -> Option<Write> {
-    let message_in = |status: &NodePoolStatus| {
+/// The events about conditions that have become false, or are false for another cause.
+pub(super) fn told(input: &PoolInput<'_>, status: &NodePoolStatus) -> Vec<Write> {
+    let message_in = |status: &NodePoolStatus, kind: &str| {
         let mut found = status.conditions.iter().filter(|one| one.type_ == kind);
         found.find(|one| one.status == Status::False.name()).map(|one| one.message.clone())
     };
-    let message = message_in(status)?;
-    if input.pool.status.as_ref().and_then(message_in).as_ref() == Some(&message) {
-        return None;
+    let mut writes = Vec::new();
+    for (kind, reason) in [
+        (nodepool::CONSOLIDATION_DELIVERS, events::CONSOLIDATION_RESTS),
+        (nodepool::BUDGETS_READABLE, events::SCHEDULE_UNREADABLE),
+        (nodepool::REPLICAS_KEPT, events::REPLICAS_IGNORED),
+    ] {
+        let Some(message) = message_in(status, kind) else { continue };
+        if input.pool.status.as_ref().and_then(|before| message_in(before, kind)).as_ref() == Some(&message) {
+            continue;
+        }
+        let uid = input.pool.metadata.uid.clone().unwrap_or_default();
+        let about = Subject { kind: "NodePool".to_owned(), namespace: None, name: input.name(), uid };
+        writes.push(Write::Event(Event { about, kind: EventType::Warning, reason, message }));
     }
-    let uid = input.pool.metadata.uid.clone().unwrap_or_default();
-    let about = Subject { kind: "NodePool".to_owned(), namespace: None, name: input.name(), uid };
-    Some(Write::Event(Event { about, kind: EventType::Warning, reason, message }))
+    writes
 }

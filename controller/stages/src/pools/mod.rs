@@ -6,7 +6,7 @@
 //!     │
 //!     ├─► hash: claims of another hash version ──► the pool      annotations, so that no version ever drifts a node
 //!     └─► count, judge: ValidationSucceeded, NodeClassReady ─► Ready; NodeRegistrationHealthy,     status
-//!                       ConsolidationDelivers, LaunchesDeliver, ReplicasKept
+//!                       ConsolidationDelivers, LaunchesDeliver, ReplicasKept, BudgetsReadable
 //!
 //!   SurplusInput ─► shrink: claims that a static pool has too many of ─► deletions
 //! ```
@@ -68,7 +68,6 @@ pub fn decide(input: &PoolInput<'_>, now: Timestamp) -> Step {
     let mut writes = hash::stamp(input);
     let status = conditions::judge(input, now);
     writes.extend(conditions::told(input, &status));
-    writes.extend(conditions::ignored(input, &status));
     if input.pool.status.as_ref() != Some(&status) {
         writes.push(Write::PoolStatus { name: input.name(), status: Box::new(status) });
     }

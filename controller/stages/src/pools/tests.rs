@@ -285,3 +285,23 @@ fn pool_whose_launches_are_held_says_why_and_until_when() {
     fixture.settle(600);
     assert_eq!(found(&fixture), ("True".to_owned(), "LaunchesDeliver".to_owned(), String::new()));
 }
+
+#[test]
+fn an_unreadable_schedule_is_told_once_and_lifted() {
+    let mut fixture = Fixture::new();
+    let budget = |schedule: &str| json!([{"nodes": "1", "schedule": schedule, "duration": "1h"}]);
+    fixture.pool.spec.disruption.budgets = serde_json::from_value(budget("0 9 * * 99")).unwrap();
+    let step = fixture.decide(0);
+    let events: Vec<&Write> = step.writes.iter().filter(|write| matches!(write, Write::Event(_))).collect();
+    let [Write::Event(event)] = events[..] else { panic!("{step:?}") };
+    assert_eq!((event.reason, &*event.about.kind, &*event.about.uid), ("ScheduleUnreadable", "NodePool", "u"));
+    assert!(event.message.starts_with("schedule `0 9 * * 99` of a budget cannot be read ("), "{}", event.message);
+    fixture.settle(0);
+    assert_eq!(fixture.decide(1).writes, [], "it is said once");
+    let found =
+        |fixture: &Fixture| fixture.conditions().into_iter().find(|one| one.starts_with("BudgetsReadable=")).unwrap();
+    assert!(found(&fixture).starts_with("BudgetsReadable=False ScheduleUnreadable: schedule"), "{}", found(&fixture));
+    fixture.pool.spec.disruption.budgets = serde_json::from_value(budget("0 9 * * 5")).unwrap();
+    fixture.settle(2);
+    assert_eq!(found(&fixture), "BudgetsReadable=True BudgetsReadable: ");
+}

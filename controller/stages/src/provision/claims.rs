@@ -9,7 +9,7 @@ use muster_api::nodeclaim::ResourceRequests;
 use muster_api::{NodeClaim, NodeClaimSpec, NodePool, Operator, Requirement, annotations, hash, labels};
 use muster_aws::quantity::format;
 use muster_scheduling::NewNode;
-use muster_scheduling::model::{self, InstanceType, Problem};
+use muster_scheduling::model::{self, InstanceType, Problem, Requirements};
 use sha2::{Digest, Sha256};
 
 use super::plan::ClaimAndNode;
@@ -93,7 +93,8 @@ pub fn claim(problem: &Problem, node: &NewNode, pool: &NodePool, name: String) -
     let template = &pool.spec.template;
     let types = types_of(problem, node);
     let labels = labels_of(problem, node, &types);
-    let requirements = requirements(node, pool, &types, &labels);
+    let wanted = node.claim_requirements(problem);
+    let requirements = requirements(&wanted, pool, &types, &labels);
     let requests = node.requests.iter().filter(|(_, amount)| *amount > 0);
     let requests = requests.map(|(resource, amount)| (resource.name().to_owned(), Quantity(format(resource, amount))));
     NodeClaim {
@@ -189,7 +190,7 @@ fn some_value(requirement: &model::Requirement) -> Option<String> {
 }
 
 fn requirements(
-    node: &NewNode,
+    wanted: &Requirements,
     pool: &NodePool,
     types: &[&InstanceType],
     own_labels: &BTreeMap<String, String>,
@@ -198,22 +199,19 @@ fn requirements(
     let names_types = pool.spec.replicas.is_none();
     let mut all = Vec::new();
     let mut missing = BTreeMap::from([
-        (labels::CAPACITY_TYPE, capacity_types(node, types)),
+        (labels::CAPACITY_TYPE, capacity_types(wanted, types)),
         (labels::INSTANCE_TYPE, types.iter().map(|one| one.name.to_string()).collect::<Vec<String>>()),
     ]);
     if !names_types {
         missing.clear();
     }
-    for (key, requirement) in node.requirements.iter() {
+    for (key, requirement) in wanted.iter() {
         // Only the controller sets a restricted label, so a requirement that excludes it is void.
         let is_void = labels::is_restricted(key) && !own_labels.contains_key(&**key);
         if is_void || &**key == labels::HOSTNAME {
             continue;
         }
-        let min_values = requirement.min_values.map(|wanted| match node.min_values_relaxed {
-            Some(true) => wanted.min(distinct(key, types)).max(1),
-            _ => wanted,
-        });
+        let min_values = requirement.min_values;
         if let Some(values) = missing.remove(&**key).filter(|values| !values.is_empty()) {
             all.push(within(Requirement { min_values, ..Requirement::new(&**key, Operator::In, values) }));
             continue;
@@ -260,23 +258,11 @@ fn from_zero(entry: Requirement) -> Option<Requirement> {
 }
 
 /// Returns the capacity types of the launchable offerings of the types.
-fn capacity_types(node: &NewNode, types: &[&InstanceType]) -> Vec<String> {
+fn capacity_types(wanted: &Requirements, types: &[&InstanceType]) -> Vec<String> {
     let offerings = types.iter().flat_map(|one| &one.offerings);
-    let fit = offerings.filter(|one| one.launchable() && one.requirements.intersects(&node.requirements));
+    let fit = offerings.filter(|one| one.launchable() && one.requirements.intersects(wanted));
     let all: BTreeSet<&str> = fit.filter_map(|one| one.capacity_type()).collect();
     all.into_iter().map(str::to_owned).collect()
-}
-
-/// Returns the number of distinct values of the label among the types.
-fn distinct(key: &str, types: &[&InstanceType]) -> u32 {
-    let of_type = |one: &InstanceType| -> Vec<String> {
-        let own = one.requirements.get(key).into_iter();
-        let offered = one.offerings.iter().filter(|offering| offering.launchable());
-        let all = own.chain(offered.filter_map(|offering| offering.requirements.get(key)));
-        all.filter(|one| one.is_finite()).flat_map(|one| one.values().map(ToString::to_string)).collect()
-    };
-    let all: BTreeSet<String> = types.iter().flat_map(|one| of_type(one)).collect();
-    u32::try_from(all.len()).unwrap_or(u32::MAX)
 }
 
 fn operator_of(operator: model::Operator) -> Operator {

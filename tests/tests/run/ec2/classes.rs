@@ -2,6 +2,7 @@
 
 use kube::ResourceExt;
 use kube::api::ListParams;
+use muster_aws::AwsFeatureGates;
 use muster_controller::ec2;
 use muster_tests::ec2::Calls;
 use serde_json::json;
@@ -151,5 +152,42 @@ async fn user_data_that_makes_no_node_launches_nothing() {
     ground.apply(&[ground.class(json!({"userData": "#!/bin/sh\necho hello\n"}))]).await;
     ground.running(1, SOON).await;
     assert!(!class.name_any().is_empty());
+    ground.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubelet_settings_are_judged_by_their_family_and_computed_for_each_type() {
+    let ground = Ground::bare("run ec2 suite").await;
+    let gates = AwsFeatureGates { node_class_cel: true, ..AwsFeatureGates::NONE };
+    let options = ec2::Options { gates, ..ec2::Options::of(CLUSTER) };
+    let _controller = ground.controller_with(options, None).await;
+    let bottlerocket = json!([{"alias": "bottlerocket@latest"}]);
+    for (fields, reason, part) in [
+        (json!({"kubelet": {"maxpods": 8}}), "InvalidKubeletConfiguration", "did you mean `maxPods`?"),
+        (
+            json!({"amiSelectorTerms": bottlerocket, "kubelet": {"cpuManagerPolicy": "static"}}),
+            "UnsupportedKubeletConfiguration",
+            "Bottlerocket does not hand `cpuManagerPolicy`",
+        ),
+        (json!({"kubelet": {"maxPods": "max_pods +"}}), "KubeletExpressionInvalid", "spec.kubelet.maxPods"),
+        (json!({"kubelet": {"maxPods": "100 / (vcpus - 2)"}}), "KubeletExpressionEvaluationFailed", "instance type"),
+    ] {
+        ground.apply(&[ground.class(fields)]).await;
+        let message = ground.of_class("ValidationSucceeded", "False", reason).await;
+        assert!(message.contains(part), "{message}");
+        ground.of_class("Ready", "False", "UnhealthyDependents").await;
+    }
+    // The API server keeps fields that only the kubelet knows.
+    let kubelet = json!({
+        "maxPods": "min(20, max_pods)", "kubeReserved": {"memory": "vcpus * 100"}, "containerLogMaxFiles": 7,
+    });
+    ground.apply(&[ground.class(json!({"kubelet": kubelet})), pool(&json!({}))]).await;
+    ground.of_class("ValidationSucceeded", "True", "ValidationSucceeded").await;
+    let class = ground.classes().get("default").await.unwrap();
+    assert_eq!(class.data["spec"]["kubelet"], kubelet);
+    ground.deploy(1, json!({})).await;
+    ground.running(1, SOON).await;
+    let claims = ground.claims().list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(claims[0].data["status"]["capacity"]["pods"], "20");
     ground.clear().await;
 }

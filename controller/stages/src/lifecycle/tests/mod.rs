@@ -5,6 +5,7 @@ mod garbage;
 mod launch;
 mod liveness;
 mod node;
+mod reboot;
 mod terminate;
 mod verdict;
 
