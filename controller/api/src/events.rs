@@ -54,6 +54,8 @@ pub const DO_NOT_DISRUPT_UNTIL: &str = "DoNotDisruptUntil";
 pub const DO_NOT_DISRUPT_GRACE_PERIOD_ELAPSED: &str = "DoNotDisruptGracePeriodElapsed";
 /// A budget of a NodePool has a schedule that cannot be read.
 pub const SCHEDULE_UNREADABLE: &str = "ScheduleUnreadable";
+/// A pod has the annotation `karpenter.sh/disruption-cost` with a value that cannot be read.
+pub const INVALID_DISRUPTION_COST_ANNOTATION: &str = "InvalidDisruptionCostAnnotation";
 /// A NodeOverlay conflicts with another one of the same weight.
 pub const OVERLAY_CONFLICT: &str = "OverlayConflict";
 /// A NodeOverlay has a value that cannot be used.

@@ -22,9 +22,10 @@ pub(super) fn offers(
 }
 
 /// Returns the changes of NodeOverlays to the alternatives of the next launch request.
-pub(super) fn overlaid(catalogue: &Catalogue, alternatives: &[Alternative]) -> Overlaid {
+pub(super) fn overlaid(claim: &NodeClaim, catalogue: &Catalogue, alternatives: &[Alternative]) -> Overlaid {
     let mut found = Overlaid::default();
-    let chosen = first_choice(alternatives);
+    let keeps_choice = claim.spec.requirements.iter().any(|one| one.min_values.is_some());
+    let chosen = first_choice(alternatives, keeps_choice);
     let is_chosen = |name: &str| chosen.iter().any(|one| one.offering.instance_type == name);
     for (index, one) in catalogue.types().iter().enumerate() {
         let capacity = catalogue.other_capacity(index);

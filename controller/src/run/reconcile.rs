@@ -392,7 +392,7 @@ fn prepare<P: Provider>(context: &LeaderContext<P>, name: &str, now: Timestamp) 
         let plain = context.provider.types(live.and_then(LiveClass::manifest));
         let catalogue = overlays::types_of(context, &cluster, &mut leader_state, around.claim, plain);
         let offers = offers(around.claim, &catalogue, &leader_state.refusals, now);
-        let overlaid = overlaid(&catalogue, &offers);
+        let overlaid = overlaid(around.claim, &catalogue, &offers);
         (offers, overlaid)
     };
     let instance = around.claim.status.as_ref().and_then(|status| status.provider_id.clone());

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
 use muster_api::nodeclass::Ec2NodeClassStatus;
 use muster_api::{Ec2NodeClass, NodeClassReference, labels};
-use muster_aws::Inventory;
 use muster_aws::discovery::{Found, judge};
 use muster_aws::launch::Cluster;
 use muster_aws::live::{Connection, Ec2Cloud, Options};
+use muster_aws::{AwsFeatureGates, Inventory};
 use muster_cloud::{Alternative, CapacityType, Cloud, LaunchRequest, LaunchToken, Offering, Overlaid};
 use muster_tests::ec2::{Ec2, REGION};
 use muster_tests::world::Shared;
@@ -109,7 +109,7 @@ impl World {
     /// What is found for the class, and the status that follows.
     pub(crate) async fn judged(&self, class: &Ec2NodeClass) -> (Found, Ec2NodeClassStatus) {
         let found = self.cloud.look_up(class).await;
-        let status = judge(class, &cluster(), &found, self.now());
+        let status = judge(class, &cluster(), &found, AwsFeatureGates::default(), self.now());
         (found, status)
     }
 
@@ -123,7 +123,7 @@ impl World {
 
     pub(crate) async fn learn_with(&self, cloud: &Ec2Cloud, class: &Ec2NodeClass) -> Ec2NodeClass {
         let found = cloud.look_up(class).await;
-        let status = judge(class, &cluster(), &found, self.now());
+        let status = judge(class, &cluster(), &found, AwsFeatureGates::default(), self.now());
         let class = Ec2NodeClass { status: Some(status), ..class.clone() };
         cloud.learn_class(class.clone(), found.group(), &found.free_reservations());
         class

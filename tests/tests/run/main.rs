@@ -4,6 +4,8 @@
 //! Needs of the world: the control plane, KWOK. `muster` must have been built: `cargo test --workspace` does that first.
 //! Each test has a control plane of its own: a controller acts on all of a cluster.
 
+// Futures of a whole controller are nested deeply.
+#![recursion_limit = "256"]
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -61,8 +61,8 @@ impl ManagedNodes {
 pub(super) struct Guards<'m> {
     by_namespace: FxHashMap<&'m str, Vec<(usize, &'m DisruptionBudget)>>,
     budgets: Vec<PodBudget>,
-    /// Unreadable annotations, by pod: the errors.
-    unreadable: BTreeMap<Arc<str>, String>,
+    /// Unreadable annotations, by pod and name: the errors.
+    unreadable: BTreeMap<(Arc<str>, &'static str), String>,
     settings: &'m Settings,
 }
 
@@ -81,11 +81,14 @@ impl<'m> Guards<'m> {
 
     /// Returns the notices about annotations that cannot be read.
     pub(super) fn notices(&self) -> impl Iterator<Item = Notice> {
-        self.unreadable.iter().map(|(path, error)| Notice {
+        self.unreadable.iter().map(|((path, annotation), error)| Notice {
             kind: "Pod",
             path: Arc::clone(path),
-            reason: events::INVALID_DO_NOT_DISRUPT_ANNOTATION,
-            message: format!("annotation `{DO_NOT_DISRUPT}` is ignored: {error}"),
+            reason: match *annotation {
+                DO_NOT_DISRUPT => events::INVALID_DO_NOT_DISRUPT_ANNOTATION,
+                _ => events::INVALID_DISRUPTION_COST_ANNOTATION,
+            },
+            message: format!("annotation `{annotation}` is ignored: {error}"),
         })
     }
 
@@ -100,9 +103,8 @@ impl<'m> Guards<'m> {
         let budgets = self.by_namespace.get(&*pod.namespace).into_iter().flatten();
         let budgets = budgets.filter(|(_, budget)| evictable && guards(budget)).map(|(number, _)| *number).collect();
         if let Some(cost) = pod.annotations.get(DISRUPTION_COST).filter(|cost| cost.parse::<i32>().is_err()) {
-            let path = &pod.path;
-            let why = format!("`{cost}` is not a 32-bit integer");
-            self.unreadable.insert(format!("annotation `{DISRUPTION_COST}` of pod `{path}` is ignored: {why}"));
+            let error = format!("`{cost}` is not a 32-bit integer");
+            self.unreadable.insert((Arc::clone(&pod.path), DISRUPTION_COST), error);
         }
         let started = moment(pod.started.as_deref());
         let hold = self.hold(pod, started);
@@ -132,7 +134,7 @@ impl<'m> Guards<'m> {
                     )
                 }
                 Err(error) => {
-                    self.unreadable.insert(Arc::clone(&pod.path), error.to_string());
+                    self.unreadable.insert((Arc::clone(&pod.path), DO_NOT_DISRUPT), error.to_string());
                     None
                 }
             },
@@ -151,9 +153,9 @@ pub(super) fn managed_nodes(
     warnings: &mut Vec<String>,
 ) -> ManagedNodes {
     let unreadable = guards.unreadable.iter();
-    warnings.extend(
-        unreadable.map(|(path, error)| format!("annotation `{DO_NOT_DISRUPT}` of pod `{path}` is ignored: {error}")),
-    );
+    warnings.extend(unreadable.map(|((path, annotation), error)| {
+        format!("annotation `{annotation}` of pod `{path}` is ignored: {error}")
+    }));
     let is_legacy = guards.settings.legacy_node_repair;
     let pools: FxHashMap<&str, usize> =
         problem.pools.iter().enumerate().map(|(number, pool)| (&*pool.name, number)).collect();

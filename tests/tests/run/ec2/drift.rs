@@ -92,7 +92,8 @@ async fn one_node(ground: &Ground, class: Value, fields: &Value) -> Instance {
 /// place. What the claim said, and the instance of that node.
 async fn replaced(ground: &Ground, reason: &str, fields: &Value) -> (String, Instance) {
     let message = ground.of_claim("Drifted", "True", reason).await;
-    let (rolled, ()) = tokio::join!(rolled(ground, 1), ground.apply(&[pool_with(fields, 1)]));
+    let changed = [pool_with(fields, 1)];
+    let (rolled, ()) = tokio::join!(rolled(ground, 1), ground.apply(&changed));
     assert_eq!((rolled.least, rolled.most), (1, 1), "one is up at any time");
     ground.running(1, SOON).await;
     no_pod_was_unplaced(ground).await;
