@@ -1,5 +1,5 @@
-//! Commands of a part that cloud-init runs: a script, a boot hook, or `bootcmd` and `runcmd` of `#cloud-config`; and the
-//! call of bootstrap.sh among them.
+//! Commands of a part that cloud-init runs: a script, a boot hook, or `bootcmd` and `runcmd` of `#cloud-config`; and
+//! the call of bootstrap.sh among them.
 
 use crate::tree::{self, Tree};
 use crate::userdata::{Part, PartKind};

@@ -1,5 +1,5 @@
-//! Consolidates a cluster until nothing is left to do: decides, carries out, asks again. Prints each round, and how far the
-//! result is above what no assignment of the same pods can undercut.
+//! Consolidates a cluster until nothing is left to do: decides, carries out, asks again. Prints each round, and how far
+//! the result is above what no assignment of the same pods can undercut.
 //!
 //! `cargo run --release --example fixed_point -- CATALOGUE MOVE_PRICE MANIFEST…`, the price in USD per hour
 #![expect(clippy::print_stdout, reason = "it is a program")]

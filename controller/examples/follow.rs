@@ -1,5 +1,5 @@
-//! What following a cluster costs: waits until so many pods are known, and until they all have a node, and says what CPU
-//! time and memory that took.
+//! What following a cluster costs: waits until so many pods are known, and until they all have a node, and says what
+//! CPU time and memory that took.
 //!
 //! ```sh
 //! cargo run --release -p muster-controller --example follow -- 5000    # KUBECONFIG says which cluster

@@ -89,7 +89,8 @@ pub fn faults(settings: &Map<String, Value>, family: Family) -> Vec<ClassFault> 
     judge.faults
 }
 
-/// Returns the texts that are expressions, each with its path: `maxPods`, and reserved resources that are not quantities.
+/// Returns the texts that are expressions, each with its path: `maxPods`, and reserved resources that are not
+/// quantities.
 pub fn expressions(settings: &Map<String, Value>) -> impl Iterator<Item = (Vec<&str>, &str)> {
     let of_pods = settings.get("maxPods").and_then(Value::as_str).map(|text| (vec!["maxPods"], text));
     let of_resources = RESERVATIONS.into_iter().flat_map(move |field| {

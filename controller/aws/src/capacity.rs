@@ -1,10 +1,11 @@
 //! Capacity that a node reports.
 
+pub(crate) mod kubelet;
+
 use muster_scheduling::model::{Resource, Resources};
 
 use crate::class::{ClassSettings, InstanceStorePolicy, InterfaceType};
 use crate::facts::{Architecture, InstanceTypeFacts};
-use crate::kubelet;
 use muster_api::resources;
 
 pub(crate) const MIB: i64 = 1 << 20;

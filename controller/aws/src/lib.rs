@@ -34,7 +34,6 @@ mod feature_gates;
 mod images;
 mod intern;
 mod inventory;
-mod kubelet;
 #[cfg(feature = "live")]
 mod node_properties;
 mod nodeclass;
@@ -59,6 +58,8 @@ pub mod permissions;
 pub mod policy;
 pub mod quantity;
 
+#[cfg(feature = "launch")]
+pub use capacity::kubelet::KubeletOfType;
 pub use class::{
     BlockDevice, CapacityReservation, ClassSettings, InstanceStorePolicy, InterfaceType, KubeletSettings,
     NetworkInterface, PlacementGroup, Threshold,
@@ -73,8 +74,6 @@ pub use family::{AmiFamily, UnknownFamily};
 pub use feature_gates::AwsFeatureGates;
 pub use images::suits;
 pub use inventory::Inventory;
-#[cfg(feature = "launch")]
-pub use kubelet::KubeletOfType;
 pub use nodeclass::PREFIX_DELEGATION;
 pub use offerings::{PriceSource, Prices};
 pub use rate_limits::{Budgets, Family};

@@ -5,7 +5,7 @@ use muster_scheduling::model::{Resource, Resources};
 use crate::capacity::{self, MIB};
 use crate::class::{ClassSettings, Threshold};
 use crate::facts::InstanceTypeFacts;
-use crate::kubelet;
+use crate::capacity::kubelet;
 
 /// Memory reserved per pod and per node in MiB (amazon-eks-ami's bootstrap, Bottlerocket's pull request 1388).
 const MEMORY_PER_POD_MIB: i64 = 11;

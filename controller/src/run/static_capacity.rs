@@ -72,7 +72,8 @@ fn deleted(step: &Step) -> Vec<String> {
     step.writes.iter().filter_map(name).collect()
 }
 
-/// Waits until the watch cache shows that all of `claims` are being deleted or gone. Returns false if it takes too long.
+/// Waits until the watch cache shows that all of `claims` are being deleted or gone. Returns false if it takes too
+/// long.
 async fn are_going<P: Provider>(context: &LeaderContext<P>, claims: &[String]) -> bool {
     let until = Instant::now() + SEEN;
     let is_going = |claim: Option<&NodeClaim>| claim.is_none_or(|claim| claim.metadata.deletion_timestamp.is_some());

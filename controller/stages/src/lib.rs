@@ -7,7 +7,7 @@
 //!                                                                     ├─► disruption  which nodes go
 //!                                                                     ├─► pools, classes, overlays, buffers   status
 //!                                                                     ├─► fleet       what operators order
-//!                                                                     └─► notices     events about what does not happen
+//!                                                                     └─► notices     events about what is not done
 //!                                                                             │
 //!                                                                             ▼
 //!                                                                           step: writes, and when to decide again
@@ -15,7 +15,8 @@
 //!
 //! [`provision`] and [`disruption`] solve the problems that `muster_manifest::snapshot` assembles. [`roster`] lists the
 //! nodes for people and programs: the phase of each node and the report of its agent. [`archive`] defines the records
-//! that are kept of nodes that failed to join the cluster. [`notice_log`] bounds the events about objects with mistakes.
+//! that are kept of nodes that failed to join the cluster. [`notice_log`] bounds the events about objects with
+//! mistakes.
 
 pub mod archive;
 pub mod buffers;

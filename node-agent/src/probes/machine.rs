@@ -162,8 +162,8 @@ pub fn specifier(letter: char) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Returns the size of the disk that a path is on. One system call: a list of all disks asks each mount of each pod, and
-/// hangs with a network file system that does not answer; nor does it say what is reserved for root.
+/// Returns the size of the disk that a path is on. One system call: a list of all disks asks each mount of each pod,
+/// and hangs with a network file system that does not answer; nor does it say what is reserved for root.
 fn disk(path: &str) -> Option<Disk> {
     let room = statvfs(path).ok()?;
     let bytes = |blocks: u64| blocks.saturating_mul(room.fragment_size());

@@ -52,7 +52,7 @@ fn is_up(node: &Node) -> bool {
 }
 
 fn are_up(count: usize) -> impl Fn(&[Node]) -> bool {
-    move |nodes| nodes.len() == count && nodes.iter().all(is_up)
+    move |nodes: &[Node]| nodes.len() == count && nodes.iter().all(is_up)
 }
 
 async fn nodes(ground: &Ground, count: usize) -> BTreeSet<String> {

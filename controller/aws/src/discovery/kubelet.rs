@@ -5,10 +5,10 @@ use muster_api::nodeclass::Ec2NodeClass;
 use muster_bootstrap::kubelet::class::{ClassFault, ClassFaultKind};
 
 use super::judge::first_few;
+use crate::capacity::kubelet::evaluate;
 use crate::class::ClassSettings;
 use crate::embedded::Ec2;
 use crate::feature_gates::AwsFeatureGates;
-use crate::kubelet::evaluate;
 
 /// Returns reason and message of the refusal of a class's kubelet settings; `None` if nodes can run with them.
 pub(super) fn kubelet_refusal(class: &Ec2NodeClass, gates: AwsFeatureGates) -> Option<(&'static str, String)> {

@@ -15,11 +15,11 @@ use super::subnets::Addresses;
 use super::template::{Placement, Reservation, Template, key_of_class};
 use super::user_data::{Cluster, family_of, user_data};
 use super::{devices, tags};
+use crate::capacity::kubelet::KubeletOfType;
 use crate::class::ClassSettings;
 use crate::family::AmiFamily;
 use crate::images::suits;
 use crate::inventory::Inventory;
-use crate::kubelet::KubeletOfType;
 use crate::resolve::Resolver;
 
 /// Inputs of a launch besides the request.

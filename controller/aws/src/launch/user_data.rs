@@ -11,8 +11,8 @@ use muster_bootstrap::kubelet::taints::Taint as KubeletTaint;
 use muster_bootstrap::node_class::{self, Launch, MergeFault};
 use serde_json::{Map, Value};
 
+use crate::capacity::kubelet::KubeletOfType;
 use crate::family::AmiFamily;
-use crate::kubelet::KubeletOfType;
 
 /// Cluster settings for nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -8,7 +8,8 @@ use super::FeatureGates;
 /// Returns the cost of evicting a pod with these annotations and this priority, from −10 to 10.
 ///
 /// It depends on the pod's own `karpenter.sh/disruption-cost`. Without one, the deletion cost counts, unless it is the
-/// controller that writes it ([`FeatureGates::pod_deletion_cost_management`]): its ranks are no wish of the pod's owner.
+/// controller that writes it ([`FeatureGates::pod_deletion_cost_management`]): its ranks are no wish of the pod's
+/// owner.
 #[must_use]
 pub fn eviction_cost(annotations: &Labels, priority: i32, gates: FeatureGates) -> f64 {
     let deletion_cost = || {

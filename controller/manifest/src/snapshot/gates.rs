@@ -86,8 +86,8 @@ impl FeatureGates {
         })
     }
 
-    /// Parses gates. Unknown ones are warned about: those of an older or newer Karpenter do not keep the controller from
-    /// starting.
+    /// Parses gates. Unknown ones are warned about: those of an older or newer Karpenter do not keep the controller
+    /// from starting.
     ///
     /// # Errors
     /// If an entry is not of the form `Name=true`.

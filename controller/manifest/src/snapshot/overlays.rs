@@ -19,8 +19,8 @@ pub struct OverlaidTypes {
 }
 
 impl OverlaidTypes {
-    /// Applies the NodeOverlays of `manifests` to the types of all its NodePools, since conflicts between overlays depend
-    /// on all of them.
+    /// Applies the NodeOverlays of `manifests` to the types of all its NodePools, since conflicts between overlays
+    /// depend on all of them.
     #[must_use]
     pub fn new(manifests: &Manifests, types: &Types<'_>) -> Self {
         let mut problem = Problem::default();

@@ -7,8 +7,8 @@
 //! | | | any other | 30 min | 10 min | 10 min |
 //! | StorageReady, NetworkingReady, KernelReady, ContainerRuntimeReady | False | any | 30 min | 10 min | 30 min |
 //!
-//! Those other than Ready are set by the EKS node monitoring agent. Nodes that KWOK simulates are given 10 min with Ready,
-//! as by Karpenter's provider for KWOK.
+//! Those other than Ready are set by the EKS node monitoring agent. Nodes that KWOK simulates are given 10 min with
+//! Ready, as by Karpenter's provider for KWOK.
 
 use jiff::{SignedDuration, Timestamp};
 use muster_scheduling::disrupt::RepairCondition;

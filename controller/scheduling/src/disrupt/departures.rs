@@ -15,8 +15,8 @@ use super::ranking::worst_first;
 pub struct Departures {
     /// Nodes that are being removed.
     pub going: Vec<usize>,
-    /// Nodes that may be disrupted, in the order in which a pass takes them: drifted ones, then those that consolidation
-    /// prefers to lose. Of each pool not more than its budgets allow.
+    /// Nodes that may be disrupted, in the order in which a pass takes them: drifted ones, then those that
+    /// consolidation prefers to lose. Of each pool not more than its budgets allow.
     pub next: Vec<usize>,
 }
 

@@ -5,8 +5,8 @@
 //!  now        budgets     number of nodes that may be disrupted at once                            │
 //!               │                                                                                  ▼
 //!               ▼                                                                               blocked
-//!  forceful ──► repair ──► emptiness ──► drift ──► consolidate (many, then one by one) ──► commands   (each other node,
-//!     │           │           │            │            │                                            reason, since when)
+//!  forceful ──► repair ──► emptiness ──► drift ──► consolidate (many, then one) ──► commands   (each other node,
+//!     │           │           │            │            │                                     reason, since when)
 //!     └───────────┴───────────┴── world ◄──┴────────────┘
 //!                      trial: where would the pods go?  (the packer, on the room that earlier commands leave)
 //! ```

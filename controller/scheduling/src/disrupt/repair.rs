@@ -1,7 +1,7 @@
 //! Unhealthy nodes: each is replaced like a drifted one, before drift and consolidation.
 //!
 //! ```text
-//!   conditions ──► tolerated until …, do-not-repair ──► a fifth of the pool ──► budget (Unhealthy) ──► places ──► command
+//!   conditions ──► tolerated until, do-not-repair ──► a fifth of a pool ──► budget (Unhealthy) ──► places ──► command
 //!                            │                               │                       │                  │
 //!                            └───────────────────────────────┴── kept, with reason ──┴──────────────────┘
 //! ```

@@ -1,5 +1,5 @@
-//! Nodes that go before what replaces them is there: nothing can be launched beside them, because their static pool is at
-//! its limit of nodes, or the capacity reservation that they run in is full.
+//! Nodes that go before what replaces them is there: nothing can be launched beside them, because their static pool is
+//! at its limit of nodes, or the capacity reservation that they run in is full.
 //!
 //! Their pods are pending until then. So it is done only behind the gates `TerminateFirstDrift` and
 //! `TerminateFirstRepair`, and only where the room that a node leaves is enough for its pods.

@@ -20,8 +20,8 @@ pub struct InstanceType {
 }
 
 impl InstanceType {
-    /// Returns capacity minus overhead: the amounts that pods and daemons can use. Huge pages come out of the memory, as
-    /// for the kubelet.
+    /// Returns capacity minus overhead: the amounts that pods and daemons can use. Huge pages come out of the memory,
+    /// as for the kubelet.
     pub fn allocatable(&self) -> Resources {
         let mut allocatable = self.capacity.clone();
         for (resource, amount) in self.overhead.iter() {

@@ -47,8 +47,8 @@ const COSTLY: u64 = 20_000;
 /// would be packed on kinds of nodes that only these rules tell apart.
 const COSTLY_UNUSUAL: u64 = 500;
 
-/// Maximum number of pods of a batch that is planned with and without pods of doubtful namespaces. In larger ones so few
-/// pods weigh little.
+/// Maximum number of pods of a batch that is planned with and without pods of doubtful namespaces. In larger ones so
+/// few pods weigh little.
 const MOST_COMPARED: usize = 2_000;
 
 /// Number of terms of a pod up to which those about zones and capacity types are not counted.

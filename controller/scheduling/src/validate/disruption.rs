@@ -138,8 +138,8 @@ fn moved(input: &DisruptionInput, now: Timestamp, decision: &Decision, findings:
     }
 }
 
-/// Checks that a command without replacements, whose pods have no place, may be carried out all the same: by its gate, and
-/// because nothing can be launched beside its nodes.
+/// Checks that a command without replacements, whose pods have no place, may be carried out all the same: by its gate,
+/// and because nothing can be launched beside its nodes.
 fn goes_first(
     input: &DisruptionInput,
     settings: &Settings,

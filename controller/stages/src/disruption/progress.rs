@@ -17,8 +17,8 @@ use super::start::{keep_away, told};
 use crate::lifecycle::condition;
 use crate::step::{MetaChange, Step, Write};
 
-/// Time for which the drain of an unhealthy node honours budgets and annotations, if no policy says it. Karpenter before
-/// 1.15 allows none.
+/// Time for which the drain of an unhealthy node honours budgets and annotations, if no policy says it. Karpenter
+/// before 1.15 allows none.
 const REPAIR_DRAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Progress of the replacements.

@@ -1,7 +1,7 @@
 //! Transitions of objects that metrics count.
 //!
-//! A transition is the difference between two versions of an object: what is there when an object is first seen is none,
-//! so that a list counts nothing.
+//! A transition is the difference between two versions of an object: what is there when an object is first seen is
+//! none, so that a list counts nothing.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ impl NodeLabels {
 }
 
 /// The parts of a condition that count: type, status, reason and time of the last change.
-pub(super) type Told<'c> = (&'c str, &'c str, &'c str, Timestamp);
+pub(super) type ConditionState<'c> = (&'c str, &'c str, &'c str, Timestamp);
 
 /// Adds the transitions of a pod.
 pub(super) fn of_pod(path: &Arc<str>, old: Option<&LivePod>, new: &LivePod, all: &mut Vec<Milestone>) {
@@ -125,8 +125,8 @@ pub(super) fn of_pod(path: &Arc<str>, old: Option<&LivePod>, new: &LivePod, all:
 pub(super) fn of_conditions<'c>(
     kind: Kind,
     meta: &ObjectMeta,
-    old: impl Iterator<Item = Told<'c>> + Clone,
-    new: impl Iterator<Item = Told<'c>>,
+    old: impl Iterator<Item = ConditionState<'c>> + Clone,
+    new: impl Iterator<Item = ConditionState<'c>>,
     all: &mut Vec<Milestone>,
 ) {
     for (condition, status, reason, at) in new {
@@ -147,7 +147,7 @@ pub(super) fn of_conditions<'c>(
 }
 
 /// Returns the conditions of our kinds.
-pub(super) fn told(conditions: &[Condition]) -> impl Iterator<Item = Told<'_>> + Clone {
+pub(super) fn told(conditions: &[Condition]) -> impl Iterator<Item = ConditionState<'_>> + Clone {
     conditions
         .iter()
         .map(|one| (one.type_.as_str(), one.status.as_str(), one.reason.as_str(), one.last_transition_time.0))
@@ -155,7 +155,7 @@ pub(super) fn told(conditions: &[Condition]) -> impl Iterator<Item = Told<'_>> +
 
 impl LiveNode {
     /// Returns its conditions.
-    pub(super) fn told(&self) -> impl Iterator<Item = Told<'_>> + Clone {
+    pub(super) fn told(&self) -> impl Iterator<Item = ConditionState<'_>> + Clone {
         let conditions = self.typed.status.as_ref().and_then(|status| status.conditions.as_deref());
         conditions.unwrap_or_default().iter().map(|one| {
             let at = one.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
@@ -171,13 +171,13 @@ impl LiveNode {
 
 impl LiveClaim {
     /// Returns its conditions.
-    pub(super) fn told(&self) -> impl Iterator<Item = Told<'_>> + Clone {
+    pub(super) fn told(&self) -> impl Iterator<Item = ConditionState<'_>> + Clone {
         told(self.typed.status.as_ref().map_or(&[], |status| status.conditions.as_slice()))
     }
 
     /// Returns its removal.
     pub(super) fn removal(&self) -> Milestone {
-        let ending = |one: &Told<'_>| one.0 == nodeclaim::INSTANCE_TERMINATING && one.1 == "True";
+        let ending = |one: &ConditionState<'_>| one.0 == nodeclaim::INSTANCE_TERMINATING && one.1 == "True";
         let terminating = self.told().find(ending).map(|(.., at)| at);
         removal(Kind::NodeClaim, &self.typed.metadata, terminating)
     }
@@ -185,7 +185,7 @@ impl LiveClaim {
 
 impl LiveClass {
     /// Returns its conditions.
-    pub(super) fn told(&self) -> impl Iterator<Item = Told<'_>> + Clone {
+    pub(super) fn told(&self) -> impl Iterator<Item = ConditionState<'_>> + Clone {
         told(&self.conditions)
     }
 }

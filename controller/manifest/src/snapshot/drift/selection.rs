@@ -1,5 +1,5 @@
-//! Changes of what a class selects: instances whose image, network, reservation or placement group it no longer selects,
-//! or whose type is gone.
+//! Changes of what a class selects: instances whose image, network, reservation or placement group it no longer
+//! selects, or whose type is gone.
 
 use std::collections::BTreeSet;
 
@@ -109,8 +109,8 @@ pub(super) fn image(drifts: &Drifts<'_>, subject: &Subject<'_>) -> Check {
     })
 }
 
-/// Returns the images of a class that suit the node's type, by ID. A type that the catalogue lacks is known by the labels of
-/// its node.
+/// Returns the images of a class that suit the node's type, by ID. A type that the catalogue lacks is known by the
+/// labels of its node.
 fn suitable<'a>(drifts: &Drifts<'_>, subject: &Subject<'_>, amis: &'a [Ami]) -> BTreeSet<&'a str> {
     let known = drifts.type_of(subject).map(|one| &one.requirements);
     let own = if known.is_none() { subject.own_requirements() } else { Default::default() };

@@ -9,7 +9,7 @@ use crate::run::metrics::observed::{between, of_kind};
 use crate::run::metrics::page::{Page, Rendered};
 
 /// An object.
-struct Told<'a> {
+struct ConditionsOf<'a> {
     name: &'a str,
     deleted: Option<Timestamp>,
     /// Type, status, reason, and time of the last change.
@@ -19,12 +19,12 @@ struct Told<'a> {
 pub(super) fn write(scrape: &Scrape<'_>, page: &mut Page, left_out: &mut LeftOut) {
     let cluster = scrape.cluster;
     let claims = cluster.claims().map(|claim| {
-        Told::new(&claim.metadata, claim.status.as_ref().map_or(&[], |status| status.conditions.as_slice()))
+        ConditionsOf::new(&claim.metadata, claim.status.as_ref().map_or(&[], |status| status.conditions.as_slice()))
     });
     of(Kind::NodeClaim, claims, scrape.now, page, left_out);
-    let pools = cluster
-        .pools()
-        .map(|pool| Told::new(&pool.metadata, pool.status.as_ref().map_or(&[], |status| status.conditions.as_slice())));
+    let pools = cluster.pools().map(|pool| {
+        ConditionsOf::new(&pool.metadata, pool.status.as_ref().map_or(&[], |status| status.conditions.as_slice()))
+    });
     of(Kind::NodePool, pools, scrape.now, page, left_out);
     let nodes = cluster.nodes().map(|node| {
         let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
@@ -32,25 +32,25 @@ pub(super) fn write(scrape: &Scrape<'_>, page: &mut Page, left_out: &mut LeftOut
             let at = one.last_transition_time.as_ref().map(|time| time.0);
             (one.type_.as_str(), one.status.as_str(), one.reason.as_deref().unwrap_or_default(), at)
         });
-        Told { conditions: of_node.collect(), ..Told::new(&node.metadata, &[]) }
+        ConditionsOf { conditions: of_node.collect(), ..ConditionsOf::new(&node.metadata, &[]) }
     });
     of(Kind::Node, nodes, scrape.now, page, left_out);
     for kind in [Kind::Ec2NodeClass, Kind::KwokNodeClass] {
         let classes = cluster.classes().filter(|class| class.reference.kind == kind.name());
-        of(kind, classes.map(|class| Told::new(&class.meta, &class.conditions)), scrape.now, page, left_out);
+        of(kind, classes.map(|class| ConditionsOf::new(&class.meta, &class.conditions)), scrape.now, page, left_out);
     }
 }
 
 fn of<'a>(
     kind: Kind,
-    objects: impl Iterator<Item = Told<'a>>,
+    objects: impl Iterator<Item = ConditionsOf<'a>>,
     now: Timestamp,
     page: &mut Page,
     left_out: &mut LeftOut,
 ) {
     let Some(metrics) = of_kind(kind) else { return };
     let mut objects = objects.peekable();
-    let mut all: Vec<Told<'a>> = Vec::new();
+    let mut all: Vec<ConditionsOf<'a>> = Vec::new();
     all.extend(objects.by_ref().take(MOST_OBJECTS));
     let more = objects.count();
     if more > 0 {
@@ -82,7 +82,7 @@ fn of<'a>(
     );
 }
 
-impl<'a> Told<'a> {
+impl<'a> ConditionsOf<'a> {
     fn new(meta: &'a ObjectMeta, conditions: &'a [Condition]) -> Self {
         let conditions = conditions.iter().map(|one| {
             (one.type_.as_str(), one.status.as_str(), one.reason.as_str(), Some(one.last_transition_time.0))

@@ -22,7 +22,8 @@ const MOST_ZONES: usize = 100;
 /// A metric of the time since something, and that time.
 type Since = (&'static Metric, fn(&PodTimes) -> Option<Timestamp>);
 
-/// Numbers of pods by namespace that may have series: all, or an equal share of each namespace where there are too many.
+/// Numbers of pods by namespace that may have series: all, or an equal share of each namespace where there are too
+/// many.
 struct Shares<'n> {
     limit: usize,
     used: BTreeMap<&'n str, usize>,

@@ -41,7 +41,8 @@ impl KubeletOfType {
     }
 }
 
-/// Returns the result of `maxPods` for a type, if it is an expression with a result. `family` is the limit of the family.
+/// Returns the result of `maxPods` for a type, if it is an expression with a result. `family` is the limit of the
+/// family.
 pub(crate) fn max_pods(facts: &InstanceTypeFacts, class: &ClassSettings, family: i64) -> Option<i64> {
     let expression = class.kubelet.expressions.max_pods.as_ref()?;
     expression.evaluate(&variables(facts, family)).ok()
