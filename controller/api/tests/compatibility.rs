@@ -1,4 +1,5 @@
-//! `docs/karpenter-1.15.tsv` says what Muster does with each name of Karpenter 1.15: the names are those of the program.
+//! `docs/karpenter-1.15.tsv` says what Muster does with each name of Karpenter 1.15. Names that are built exist in the
+//! program.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -41,8 +42,8 @@ fn constants(file: &str) -> BTreeMap<String, String> {
     pairs.collect()
 }
 
-/// Adds the paths of a schema's fields. Requirements, taints and values of maps are one field; so is what is below a field of a
-/// status.
+/// Adds the paths of a schema's fields. Requirements, taints and values of maps are one field; so is what is below a
+/// field of a status.
 fn fields(kind: &str, node: &Value, path: &str, all: &mut BTreeSet<String>) {
     let children = |node: &Value| node["properties"].as_object().cloned().unwrap_or_default();
     let is_of_status = path.starts_with("status.");

@@ -116,13 +116,7 @@ fn unknown_fields_are_dropped_with_a_warning() {
         (pool(), json!({"metadata": {"lables": {}}}), "metadata.lables", Some("labels")),
         (pool(), json!({"sepc": {}}), "sepc", Some("spec")),
         (class(), json!({"spec": {"subnetSelector": {}}}), "spec.subnetSelector", Some("subnetSelectorTerms")),
-        (class(), json!({"spec": {"maxPods": 5}}), "spec.maxPods", Some("spec.kubelet.maxPods")),
-        (
-            class(),
-            json!({"spec": {"kubelet": {"containerLogMaxSize": "1Mi"}}}),
-            "spec.kubelet.containerLogMaxSize",
-            None,
-        ),
+        (class(), json!({"spec": {"maxPods": 5}}), "spec.maxPods", None),
         (class(), json!({"spec": {"zzzzzzzz": 5}}), "spec.zzzzzzzz", None),
         (
             overlay(),

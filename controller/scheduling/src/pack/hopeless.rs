@@ -5,7 +5,8 @@ use fixedbitset::FixedBitSet;
 
 use super::{existing_nodes, shares};
 use crate::compile::{Compiled, fits};
-use crate::model::{Options, Problem};
+use crate::model::{Options, Problem, Resources};
+use crate::second_round;
 use crate::solution::{Reason, Solution, Unschedulable};
 
 /// Plans `problem` by `plan` without the pods that no shape and no existing node can hold.
@@ -29,11 +30,15 @@ pub(super) fn set_aside(problem: &Problem, options: &Options, plan: impl Fn(&Com
 
 /// Returns the pending pods that no shape and no existing node can hold.
 fn pods(compiled: &Compiled<'_>) -> FixedBitSet {
-    let rooms: Vec<Vec<i32>> = existing_nodes::standing(compiled).into_iter().map(|node| node.room).collect();
+    let problem = compiled.problem;
+    let staying = second_round::staying(problem);
+    let rooms: Vec<Resources> =
+        staying.into_iter().map(|node| existing_nodes::room_left(problem, &problem.nodes[node])).collect();
     let mut admitted: Vec<Option<FixedBitSet>> = vec![None; compiled.signatures.len()];
-    let mut hopeless = FixedBitSet::with_capacity(compiled.problem.pods.len());
+    let mut hopeless = FixedBitSet::with_capacity(problem.pods.len());
     for (number, class) in compiled.classes.iter().enumerate() {
-        if compiled.problem.specs[class.spec].refusal.is_some() {
+        let spec = &problem.specs[class.spec];
+        if spec.refusal.is_some() {
             continue;
         }
         let request = compiled.request(number);
@@ -43,7 +48,9 @@ fn pods(compiled: &Compiled<'_>) -> FixedBitSet {
             all
         });
         let holds = |shape: usize| fits(request, &compiled.shapes[shape].room);
-        if !admitted.ones().any(holds) && !rooms.iter().any(|room| fits(request, room)) {
+        // By requests alone: a volume that is attached to the node already takes no more of its limit.
+        let has_room = |room: &Resources| spec.requests.iter().all(|(name, amount)| amount <= room.get(name));
+        if !admitted.ones().any(holds) && !rooms.iter().any(has_room) {
             hopeless.extend(class.pods.iter().map(|&pod| pod as usize));
         }
     }

@@ -108,9 +108,14 @@ pub(crate) fn in_turn(
     let solution = match first.as_slice() {
         [] => Solution::default(),
         first if doubtful.is_empty() => renumbered(plan(&only(problem, first)), first),
-        first => compared(problem, first, &doubtful, &plan),
+        first => compared(problem, options, (first, &doubtful), &plan),
     };
-    let solution = place_after(problem, &solution, &second, |_| {}, &plan).unwrap_or(solution);
+    // Nodes that are planned without a rule leave open the label that it is about.
+    let both: Vec<usize> = [&first[..], &second].concat();
+    let after = place_after(problem, &solution, &second, |_| {}, &plan);
+    let after = after.filter(|after| second.is_empty() || keeps_promises(problem, options, &both, after));
+    let refused = if after.is_some() { Vec::new() } else { refused(problem, &second) };
+    let solution = after.unwrap_or(solution);
     let (tried, over) = divided(problem, last);
     let costly = tried.iter().chain(&over).map(Load::costly).collect();
     let told = |loads: &[Load]| -> Vec<Unschedulable> {
@@ -129,11 +134,11 @@ pub(crate) fn in_turn(
     pods.sort_unstable();
     let narrowed = |again: &mut Problem| keep_representatives(again, &tried);
     let last = place_after(problem, &solution, &pods, narrowed, |again| super::plan_at_once(again, options));
-    let last = last.map(|last| complete(last, told(&over)));
+    let last = last.map(|last| complete(last, [told(&over), refused.clone()].concat()));
     match last.filter(|last| validate(problem, options, last).is_empty()) {
         Some(last) => (last, costly),
         None => {
-            let all = [told(&tried), told(&over)].concat();
+            let all = [told(&tried), told(&over), refused].concat();
             (complete(solution, all), costly)
         }
     }
@@ -404,7 +409,12 @@ fn divided(problem: &Problem, mut loads: Vec<Load>) -> (Vec<Load>, Vec<Load>) {
 
 /// Returns the better plan for the pods `first`: of all of them at once, or of `doubtful` after the rest. Rules about
 /// labels that nobody else asks for make kinds of nodes that the others would have to be packed on.
-fn compared(problem: &Problem, first: &[usize], doubtful: &[usize], plan: impl Fn(&Problem) -> Solution) -> Solution {
+fn compared(
+    problem: &Problem,
+    options: &Options,
+    (first, doubtful): (&[usize], &[usize]),
+    plan: impl Fn(&Problem) -> Solution,
+) -> Solution {
     let together = renumbered(plan(&only(problem, first)), first);
     let others: Vec<usize> = first.iter().filter(|pod| doubtful.binary_search(pod).is_err()).copied().collect();
     let alone = renumbered(plan(&only(problem, &others)), &others);
@@ -414,9 +424,32 @@ fn compared(problem: &Problem, first: &[usize], doubtful: &[usize], plan: impl F
         (one.unschedulable.len(), price)
     };
     match apart {
-        Some(apart) if cost(&apart) < cost(&together) => apart,
+        Some(apart) if cost(&apart) < cost(&together) && keeps_promises(problem, options, first, &apart) => apart,
         _ => together,
     }
+}
+
+/// Returns true if a plan of `pods`, all that it is about, passes the validator.
+fn keeps_promises(problem: &Problem, options: &Options, pods: &[usize], solution: &Solution) -> bool {
+    let mut position = vec![usize::MAX; problem.pods.len()];
+    pods.iter().enumerate().for_each(|(at, &pod)| position[pod] = at);
+    validate(&only(problem, pods), options, &renumbered(solution.clone(), &position)).is_empty()
+}
+
+/// Returns the verdicts for pods that cannot be planned after the others.
+fn refused(problem: &Problem, pods: &[usize]) -> Vec<Unschedulable> {
+    let used = |pool: &NodePool| PoolUse::new(pool, problem.catalogues.get(pool.catalogue));
+    let pools: Vec<PoolUse> = problem.pools.iter().map(used).collect();
+    let mut known: FxHashMap<SpecId, Costly> = FxHashMap::default();
+    let costly = |spec: SpecId| {
+        let key = keys(&problem.specs[spec]).next().cloned().unwrap_or_else(|| Arc::from(HOSTNAME));
+        Costly { spec, values: topology_values(problem, &pools, &key), key }
+    };
+    let verdict = |&pod: &usize| {
+        let spec = problem.pods[pod].spec;
+        known.entry(spec).or_insert_with(|| costly(spec)).told(problem, pod)
+    };
+    pods.iter().map(verdict).collect()
 }
 
 /// Returns the problem with only the given pods.
