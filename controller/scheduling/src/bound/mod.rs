@@ -5,15 +5,12 @@
 //! shape's price over its resources and is tight where they do not (burstable and unusual types). Both are valid by
 //! construction; the larger one is used.
 
-pub(crate) mod fluid;
-pub(crate) mod simplex;
-pub(crate) mod split;
-
 use fixedbitset::FixedBitSet;
 
 use crate::compile::{Compiled, FREE, fits};
 use crate::model::{MinValuesPolicy, Options, Problem};
 use crate::pack::groups::{Group, Grouped, PreferenceMode};
+use crate::pack::relaxation::{fluid, split};
 use crate::pack::remaining_demand::RemainingDemand;
 use crate::pack::shape_index::ShapeIndex;
 use crate::solution::Solution;

@@ -41,6 +41,7 @@ mod savings;
 mod schedule;
 mod split;
 mod terminate_first;
+mod validation;
 mod world;
 
 pub use budgets::allowed_disruptions;
@@ -55,14 +56,15 @@ pub use input::{
 pub use moments::{Moments, next_moments};
 pub use removal::{Removal, if_removed};
 pub use schedule::Schedule;
+pub use validation::validate_disruption;
 
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::model::{Options, PodSpec};
-use crate::validate::places_hold;
 use pass::Pass;
+use validation::places_hold;
 
 /// The operator's choices for a pass.
 #[derive(Debug, Clone, Copy, PartialEq)]

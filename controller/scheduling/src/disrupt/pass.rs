@@ -12,7 +12,6 @@ use super::input::{Cause, DisruptionInput, ManagedNode};
 use super::world::{Trial, World};
 use super::{Repair, Settings};
 use crate::solution::{NewNode, Solution};
-use crate::validate::places_hold;
 
 /// State of a pass; see the module.
 pub(super) struct Pass<'a> {
@@ -222,7 +221,7 @@ impl<'a> Pass<'a> {
             blocked: Vec::new(),
             arrivals: self.world.arrivals.clone(),
         };
-        places_hold(self.input(), &self.world.settings.options, &so_far)
+        super::validation::places_hold(self.input(), &self.world.settings.options, &so_far)
     }
 
     /// Disrupts nodes without pods that would have to move: all that the budgets allow, in one command.

@@ -3,11 +3,11 @@
 
 use super::input::{Consolidation, DisruptionInput};
 use super::world::World;
-use crate::bound::fluid;
 use crate::compile::Compiled;
 use crate::logarithm::ln;
 use crate::model::Resource;
 use crate::pack::groups::{Grouped, PreferenceMode};
+use crate::pack::relaxation::fluid;
 use crate::pack::remaining_demand::RemainingDemand;
 use crate::pack::shape_index::ShapeIndex;
 

@@ -10,6 +10,7 @@
 //! which has the manifest.
 
 mod census;
+mod costly;
 mod existing;
 mod finding;
 mod judge;
@@ -31,11 +32,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+pub(crate) use costly::Costly;
 pub use placement::{Narrowing, PlacedOn, Placement, SharedRule};
 pub use story::{DaemonCharge, Fill, NodeStory, PodShare, RequirementOrigin, RuledOut};
 
 use crate::model::{Options, PodSpec, PoolState, Problem, Refusal, SpecId};
-use crate::pack::Costly;
 use crate::solution::{PoolVerdict, Reason, Solution, Unschedulable};
 use census::Census;
 use finding::{Finding, Stage};

@@ -11,8 +11,8 @@ use super::reserved::Reservations;
 use super::shape_index::{Headroom, ShapeIndex};
 use super::zones::ZonePolicy;
 use super::{Draft, exact, existing, existing_nodes, patterns, zones};
-use crate::bound::fluid;
 use crate::compile::Compiled;
+use crate::pack::relaxation::fluid;
 use crate::solution::Reason;
 
 /// Settings of the construction passes: few shapes and low minimum column weights; more shapes and higher weights; all

@@ -36,6 +36,7 @@ mod local_search;
 mod patterns;
 pub(crate) mod pricing;
 mod recombine;
+pub(crate) mod relaxation;
 pub(crate) mod remaining_demand;
 pub(crate) mod replicas;
 mod reserved;
@@ -51,7 +52,7 @@ use std::cmp::Ordering;
 use rustc_hash::FxHashSet;
 
 use crate::compile::{Compiled, DomainRule, flexible};
-use crate::explain::Explainer;
+use crate::explain::{Costly, Explainer};
 use crate::model::{MinValuesPolicy, Options, Packing, PreferencePolicy, Problem};
 use crate::solution::{Reason, Solution, Unschedulable};
 
@@ -62,7 +63,6 @@ use local_search::Effort;
 use remaining_demand::RemainingDemand;
 use reserved::Reservations;
 use shape_index::{Headroom, ShapeIndex};
-pub(crate) use shares::Costly;
 use zones::ZonePolicy;
 
 /// Plan before it is written as a [`Solution`].

@@ -6,9 +6,9 @@ use super::candidates::View;
 use super::construct::Construction;
 use super::remaining_demand::RemainingDemand;
 use super::shape_index::ShapeIndex;
-use crate::bound::fluid;
-use crate::bound::split::{self, Split, Start};
 use crate::compile::HostRule;
+use crate::pack::relaxation::fluid;
+use crate::pack::relaxation::split::{self, Split, Start};
 
 /// Price system that gives pods their values.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@ use super::fill::{Content, Filler};
 use super::groups::Grouped;
 use super::remaining_demand::RemainingDemand;
 use super::shape_index::ShapeIndex;
-use crate::bound::simplex::{Column, Program};
+use crate::pack::relaxation::simplex::{Column, Program};
 
 /// Maximum number of kinds, which are rows of the linear program: its time grows with their square.
 const MOST_KINDS: usize = 512;

@@ -8,8 +8,8 @@ use super::groups::Grouped;
 pub(crate) use super::headroom::Headroom;
 use super::item_blocks::Classes;
 use super::remaining_demand::RemainingDemand;
-use crate::bound::fluid::{Demands, Source};
 use crate::compile::{Compiled, fits};
+use crate::pack::relaxation::fluid::{Demands, Source};
 
 /// Maximum number of rows of the fluid program; beyond it the signatures with the fewest units are merged.
 const MOST_ROWS: usize = 40;

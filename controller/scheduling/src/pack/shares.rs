@@ -27,13 +27,14 @@ use rustc_hash::FxHashMap;
 
 use super::leftovers;
 use crate::compile::{PoolUse, Selection, Signatures, is_decided, is_wide, topology_values};
+use crate::explain::Costly;
 use crate::labels::HOSTNAME;
 use crate::model::{
     AffinityTerm, Catalogue, InstanceType, LabelSelector, NamespaceScope, NodePool, Options, PodSpec, Problem,
     Requirement, Resources, SpecId,
 };
 use crate::second_round;
-use crate::solution::{PoolVerdict, Reason, Solution, Unschedulable};
+use crate::solution::{Solution, Unschedulable};
 use crate::validate::validate;
 
 /// Maximum number of steps of a batch consisting only of pods with such rules that is planned at once, with every type.
@@ -87,14 +88,6 @@ impl Load {
     }
 }
 
-/// Spec whose pods are, or may be, reported as [`Reason::TooComplex`], with its most expensive label.
-#[derive(Debug, Clone)]
-pub(crate) struct Costly {
-    pub(crate) spec: SpecId,
-    pub(crate) key: Arc<str>,
-    pub(crate) values: usize,
-}
-
 /// Plans `problem` in stages by `plan`. Also returns the specs whose pods were not planned with every type.
 pub(crate) fn in_turn(
     problem: &Problem,
@@ -141,31 +134,6 @@ pub(crate) fn in_turn(
             let all = [told(&tried), told(&over), refused].concat();
             (complete(solution, all), costly)
         }
-    }
-}
-
-impl Costly {
-    /// Returns a message and a hint for the user.
-    pub(crate) fn words(&self) -> (String, String) {
-        let Self { key, values, .. } = self;
-        let message = format!(
-            "rules between pods about {key}, which has {values} values, take more work than the share of the namespace"
-        );
-        (message, "use zones or hostnames as the topologyKey, fewer replicas, or fewer terms".to_owned())
-    }
-
-    /// Returns the verdict for `pod`, which was not planned with every type or not at all.
-    pub(crate) fn told(&self, problem: &Problem, pod: usize) -> Unschedulable {
-        let (message, hint) = self.words();
-        let verdict = |pool: &NodePool| PoolVerdict {
-            pool: Arc::clone(&pool.name),
-            reason: Reason::TooComplex,
-            message: message.clone(),
-            nearest: None,
-            hint: Some(hint.clone()),
-        };
-        let pools = problem.pools.iter().map(verdict).collect();
-        Unschedulable { pod, reason: Reason::TooComplex, message, pools }
     }
 }
 

@@ -11,7 +11,6 @@
 
 mod capacity;
 mod catalogue;
-mod disruption;
 mod existing;
 mod nodes;
 pub(crate) mod rules;
@@ -21,10 +20,8 @@ mod violation;
 
 use crate::model::{Options, Problem};
 use crate::solution::Solution;
-pub(crate) use disruption::places_hold;
-pub use disruption::validate_disruption;
 use specs::Specs;
-use violation::Findings;
+pub(crate) use violation::Findings;
 pub use violation::{Place, Promise, Violation};
 
 /// Returns the violations of `solution`, sorted by place. The [example of the crate](crate#example) calls it.

@@ -27,7 +27,7 @@ use super::construct::OpenedNode;
 use super::groups::Grouped;
 use super::remaining_demand::RemainingDemand;
 use super::shape_index::{Headroom, ShapeIndex};
-use crate::bound::simplex::{Column, Program};
+use crate::pack::relaxation::simplex::{Column, Program};
 
 use knapsack::{Item, Knapsack};
 use rows::{Market, Row};

@@ -312,7 +312,7 @@ mod tests {
     use fixedbitset::FixedBitSet;
 
     use super::*;
-    use crate::bound::fluid::Duals;
+    use crate::pack::relaxation::fluid::Duals;
 
     /// Deterministic pseudo-random numbers.
     fn draw(state: &mut u64, below: u64) -> u64 {

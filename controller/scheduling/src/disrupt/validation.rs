@@ -8,15 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::validate;
-use super::violation::{Findings, Place, Promise, Violation};
-use crate::disrupt::{
+use super::{
     BudgetLimit, Cause, Command, Consolidation, Decision, DisruptionBlocker, DisruptionInput, LATE, ManagedNode,
     Method, Settings, Window,
 };
 use crate::labels;
 use crate::model::{Options, Problem, Resource};
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
+use crate::validate::{Findings, Place, Promise, Violation, validate};
 
 /// Tolerance for prices in USD per hour. Prices are sums of a few dozen list prices: smaller differences are rounding.
 const DUST: f64 = 1e-6;
