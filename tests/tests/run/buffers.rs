@@ -107,7 +107,8 @@ async fn the_room_of_a_buffer_is_kept_used_made_again_and_limited() {
     let lost = buffer("lost", &json!({"podTemplateRef": {"name": "nothing"}, "replicas": 1}));
     ground.apply(&[half, template("huge", "100"), huge, lost]).await;
     says(&ground, "huge", "Infeasible").await;
-    let said = says(&ground, "half", "RequiresNewCapacity").await;
+    // Buffers take their places by name.
+    let said = says(&ground, "half", "FitsExistingCapacity").await;
     assert_eq!((&said.data["status"]["replicas"], &said.data["status"]["podTemplateRef"]), (&json!(2), &Value::Null));
     let said = says(&ground, "lost", "NotReadyForProvisioning").await;
     assert_eq!(reason(&said, "ReadyForProvisioning"), "PodTemplateNotFound");

@@ -80,6 +80,8 @@ async fn a_static_pool_shrinks_by_its_empty_nodes_and_grows_again() {
     let after = ground.running(1, SOON).await.remove(0);
     assert_eq!(after.metadata.uid, before.metadata.uid, "its pod was not touched");
     let one = |claims: &[DynamicObject]| claims.len() == 1;
+    // A Node goes a moment before its NodeClaim.
+    wait::until_all(ground.claims(), Selection::all(), SOON, "one NodeClaim is left", one).await.unwrap();
     wait::stays(ground.claims(), Selection::all(), STILL, "one NodeClaim stays", one).await.unwrap();
 
     replicas(&ground, 3).await;

@@ -156,6 +156,8 @@ async fn silent_networks_lock_no_enrolled_node_out() {
     let world =
         World::with(Limits { hello: Duration::from_secs(60), handshake: Duration::from_secs(60), ..limits }).await;
     let node = Node::enrolled(A, &world).await;
+    // From then on the gateway knows where it is.
+    drop(Talk::open(&node, &world).await);
     let mut held = Vec::new();
     for network in [1, 2] {
         for host in [1, 2] {

@@ -236,7 +236,7 @@ fn initialization() {
             &[
                 "class: -muster.dev/launch-failures",
                 "node node-1: karpenter.sh/initialized=true",
-                "status: Initialized=True, Launched=True, Registered=True",
+                "status: ConsistentStateFound=True, Initialized=True, Launched=True, Registered=True",
             ],
         ),
         (

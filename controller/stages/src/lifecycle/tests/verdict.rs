@@ -46,7 +46,7 @@ fn an_agent_that_is_expected_is_waited_for() {
             100,
             &[
                 "node node-1: karpenter.sh/initialized=true",
-                "status: AgentReady=True, Initialized=True, Launched=True, Registered=True",
+                "status: AgentReady=True, ConsistentStateFound=True, Initialized=True, Launched=True, Registered=True",
             ],
         ),
         (
