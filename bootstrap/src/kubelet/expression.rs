@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::cel_parser::parse;
+
 /// Figures of an instance type that expressions may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variables<'a> {
@@ -76,7 +78,7 @@ impl Expression {
         if text.len() > LONGEST || text.chars().filter(is_sign).count() > MOST_SIGNS || text.contains(['[', '{']) {
             return Err(ExpressionError::TooMuch);
         }
-        let program = cel::Program::compile(text).map_err(|_| ExpressionError::Syntax)?;
+        let program = parse(text).ok_or(ExpressionError::Syntax)?;
         let mut unknown: Vec<String> =
             program.references().variables().into_iter().map(str::to_owned).filter(|name| !is_known(name)).collect();
         unknown.sort_unstable();

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use super::cel_parser::parse;
 use super::flags::rows;
 
 /// Limits of an instance type.
@@ -91,7 +92,7 @@ pub fn evaluate(expression: &str, figures: Figures) -> Result<i64, ExpressionFau
     if is_too_much(expression) {
         return Err(ExpressionFault::Syntax);
     }
-    let program = cel::Program::compile(expression).map_err(|_| ExpressionFault::Syntax)?;
+    let program = parse(expression).ok_or(ExpressionFault::Syntax)?;
     let references = program.references();
     if let Some(name) = references.variables().into_iter().find(|name| !VARIABLES.contains(name)) {
         return Err(ExpressionFault::Unknown(name.to_owned()));

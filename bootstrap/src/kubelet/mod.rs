@@ -8,6 +8,7 @@
 //! ```
 
 pub mod arguments;
+mod cel_parser;
 pub mod class;
 pub mod config;
 pub mod expression;

@@ -70,7 +70,7 @@ fn an_agent_that_is_expected_is_waited_for() {
             100,
             &[
                 "node node-1: karpenter.sh/initialized=true",
-                "status: AgentReady=Unknown, Initialized=True, Launched=True, Registered=True",
+                "status: AgentReady=Unknown, ConsistentStateFound=True, Initialized=True, Launched=True, Registered=True",
             ],
         ),
         (
