@@ -1,5 +1,5 @@
-//! Parser of CEL with a stack of its own: it is recursive, and each sign of a text takes some 100 KB of a program that is
-//! not optimised. The stack of the caller is not known, so a text must not decide whether it suffices.
+//! Parser of CEL with a stack of its own: it is recursive, and 24 nested signs overflow two megabytes in a program
+//! that is not optimised. The stack of the caller is not known, so a text must not decide whether it suffices.
 
 use std::thread;
 
