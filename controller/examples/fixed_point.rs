@@ -73,7 +73,7 @@ fn price(input: &DisruptionInput) -> f64 {
     (0..input.problem.nodes.len()).filter_map(|node| input.price(node)).sum()
 }
 
-/// What no assignment of the pods of all nodes can undercut.
+/// Price that no assignment of the pods of all nodes can undercut.
 fn bound(input: &DisruptionInput) -> f64 {
     let mut problem: Problem = input.problem.clone();
     for node in std::mem::take(&mut problem.nodes) {

@@ -4,9 +4,9 @@
 //!  9443  TLS 1.3; nodes with a client certificate, operators with a token    8082 plaintext
 //!    │                                                                         └─► health; reflection
 //!    ▼
-//!  arrivals ─► listen: handshakes, age ─► trust: which key, which node ─► Peer
+//!  arrivals ─► listen: handshakes, age ─► peer: which key, which node ──► Peer
 //!    (rate and number by source)                                             │
-//!  rules: a row for each RPC that the descriptors have ─► admit: may this peer call it? ─┤
+//!  access: a row for each RPC that the descriptors have ─► admit: may this peer call it? ─┤
 //!                                                                                        ▼
 //!                        enrolment ─► muster_link::{examine, decide} ◄─► Sources: launches, EC2, STS, records
 //!                        reports ───► one stream per node, its latest report ─► Sources::keep

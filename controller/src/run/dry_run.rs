@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   ClusterCache::changed ─┬─► Window ── due ──► round: decide ──────────────┬─► Report, if it contains something new
-//!                          └─► PassSchedule ── due ──► plan_disruption ─────┘
+//!                          ├─► PassSchedule ── due ──► plan_disruption ─────┘
+//!                          └─► resolve: what NodeClasses select, kept in memory by the provider
 //! ```
 //!
 //! It may run beside an active controller, Karpenter or another Muster, and reports on the cluster as that one leaves

@@ -6,7 +6,7 @@
 //!                            └───────────────────────────────┴── kept, with reason ──┴──────────────────┘
 //! ```
 //!
-//! What asks not to be disrupted, on the node or on its pods, and PodDisruptionBudgets are no objection: they are
+//! Annotations against disruption, on the node or on its pods, and PodDisruptionBudgets are no objection: they are
 //! respected while the node is drained, for as long as the policy of its condition allows.
 
 use std::collections::BTreeMap;

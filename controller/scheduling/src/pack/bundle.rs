@@ -37,7 +37,7 @@ pub(crate) fn bundle_followers(compiled: &Compiled<'_>, grouped: &mut Grouped) {
     }
 }
 
-/// What is known of groups and subjects, so that no follower asks again.
+/// Known facts of groups and subjects, so that no follower asks again.
 struct Followers<'a> {
     compiled: &'a Compiled<'a>,
     /// Host of each follower that was asked for it.

@@ -1,4 +1,4 @@
-//! What is counted when the watch shows it: pods that are bound and ready, conditions that change, objects that go.
+//! Counters of changes that the watch shows: pods that are bound and ready, conditions that change, objects that go.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

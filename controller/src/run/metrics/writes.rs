@@ -1,4 +1,4 @@
-//! What is counted when a write, or a call of the cloud, has ended.
+//! Counters of writes and of calls of the cloud, counted when these have ended.
 
 use std::time::Duration;
 

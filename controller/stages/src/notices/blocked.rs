@@ -1,4 +1,4 @@
-//! Why nodes are not disrupted.
+//! Reasons why nodes are not disrupted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

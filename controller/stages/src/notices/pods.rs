@@ -1,4 +1,4 @@
-//! What do-not-disrupt annotations of pods mean.
+//! Meaning of do-not-disrupt annotations of pods.
 
 use std::time::Duration;
 

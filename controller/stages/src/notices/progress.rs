@@ -1,4 +1,4 @@
-//! What a termination or a replacement waits for, as the conditions of NodeClaims say.
+//! Conditions that a termination or a replacement waits for, as the conditions of NodeClaims say.
 
 use muster_api::conditions::{nodeclaim, reason};
 use muster_api::{NodeClaim, annotations, events};
