@@ -1,4 +1,4 @@
-//! What following a cluster costs: waits until so many pods are known, and until they all have a node, and says what
+//! Cost of following a cluster: waits until so many pods are known, and until they all have a node, and says what
 //! CPU time and memory that took.
 //!
 //! ```sh

@@ -1,4 +1,4 @@
-//! Conditions that a termination or a replacement waits for, as the conditions of NodeClaims say.
+//! Events about terminations and replacements that wait, from the conditions of NodeClaims.
 
 use muster_api::conditions::{nodeclaim, reason};
 use muster_api::{NodeClaim, annotations, events};
