@@ -2,10 +2,10 @@
 
 use muster_scheduling::model::{Resource, Resources};
 
+use crate::capacity::kubelet;
 use crate::capacity::{self, MIB};
 use crate::class::{ClassSettings, Threshold};
 use crate::facts::InstanceTypeFacts;
-use crate::capacity::kubelet;
 
 /// Memory reserved per pod and per node in MiB (amazon-eks-ami's bootstrap, Bottlerocket's pull request 1388).
 const MEMORY_PER_POD_MIB: i64 = 11;

@@ -153,9 +153,11 @@ pub(super) fn managed_nodes(
     warnings: &mut Vec<String>,
 ) -> ManagedNodes {
     let unreadable = guards.unreadable.iter();
-    warnings.extend(unreadable.map(|((path, annotation), error)| {
-        format!("annotation `{annotation}` of pod `{path}` is ignored: {error}")
-    }));
+    warnings.extend(
+        unreadable.map(|((path, annotation), error)| {
+            format!("annotation `{annotation}` of pod `{path}` is ignored: {error}")
+        }),
+    );
     let is_legacy = guards.settings.legacy_node_repair;
     let pools: FxHashMap<&str, usize> =
         problem.pools.iter().enumerate().map(|(number, pool)| (&*pool.name, number)).collect();
