@@ -35,7 +35,7 @@ use tokio::time::Instant;
 use super::context::{LeaderContext, LeaderState};
 use super::now;
 use super::round::{Supply, assemble, notice_events};
-use super::unhealthy;
+use super::unhealthy::{self, Conditions};
 use super::work_queue::Verdict;
 use crate::edge::{End, ObservedVersions};
 use crate::provider::Provider;
@@ -110,12 +110,18 @@ fn says_it_goes(cluster: &Cluster, claim: &NodeClaim) -> bool {
 /// Decides which nodes to disrupt, and updates the conditions of the claims accordingly.
 pub(super) async fn plan_disruption<P: Provider>(
     context: Arc<LeaderContext<P>>,
-    planner: DisruptionPlanner,
+    mut planner: DisruptionPlanner,
 ) -> PlannedDisruption {
-    let before = planner.clone();
+    // What events have shown is kept for the next pass if this one fails.
+    let unhealthy = {
+        let mut leader_state = context.leader_state();
+        planner.note_left(&std::mem::take(&mut leader_state.left));
+        leader_state.unhealthy.take()
+    };
+    let (before, conditions) = (planner.clone(), unhealthy.clone());
     let thinking = Arc::clone(&context);
     // It may take long and must not block a thread of the async runtime.
-    let decided = tokio::task::spawn_blocking(move || think(&thinking, planner, now())).await;
+    let decided = tokio::task::spawn_blocking(move || think(&thinking, planner, conditions, now())).await;
     let why = match decided {
         Ok(Ok((planned, mut told))) => {
             let notices = notice_events(&context, now());
@@ -127,6 +133,7 @@ pub(super) async fn plan_disruption<P: Provider>(
         Err(error) => error.to_string(),
     };
     tracing::error!(why, "disruption was not decided");
+    context.leader_state().unhealthy.put_back(unhealthy);
     let again = after(now(), context.settings.timing.every);
     PlannedDisruption::nothing(before, again)
 }
@@ -170,6 +177,7 @@ fn untold<P: Provider>(context: &LeaderContext<P>, input: &DisruptionInput, now:
 fn think<P: Provider>(
     context: &LeaderContext<P>,
     mut planner: DisruptionPlanner,
+    unhealthy: Conditions,
     now: Timestamp,
 ) -> Result<(PlannedDisruption, Vec<StatusWrite>), String> {
     let begun = Instant::now();
@@ -181,15 +189,13 @@ fn think<P: Provider>(
         }
         (Supply::of(context, &cluster, now), foreign::<P>(&cluster))
     };
-    let (left, unhealthy) = {
-        let mut leader_state = context.leader_state();
+    {
+        let leader_state = context.leader_state();
         leader_state.tell_moves(&mut manifests);
         let (instances, has_all_types) = (Arc::clone(&leader_state.instances), context.provider.has_all_types());
         manifests.observed = ObservedCloud { at: Some(now), instances, has_all_types };
-        (std::mem::take(&mut leader_state.left), leader_state.unhealthy.take())
-    };
+    }
     unhealthy::tell(&mut manifests, unhealthy);
-    planner.note_left(&left);
     let Snapshot { problem, managed_nodes, .. } = assemble(context, manifests, now)?;
     let mut input = managed_nodes.into_disruption_input(problem);
     for (node, managed_node) in input.problem.nodes.iter().zip(&mut input.managed_nodes) {

@@ -20,11 +20,13 @@ use crate::provider::Provider;
 /// Minimum interval between two decisions that one Node hastens: kubelets write their conditions themselves.
 const HASTE: Duration = Duration::from_secs(60);
 
+/// Conditions whose repair was due, by the name of the Node.
+pub(super) type Conditions = BTreeMap<Arc<str>, Vec<Condition>>;
+
 /// Conditions whose repair was due since the last decision.
 #[derive(Debug, Default)]
 pub(super) struct Unhealthy {
-    /// By the name of the Node.
-    conditions: BTreeMap<Arc<str>, Vec<Condition>>,
+    conditions: Conditions,
     /// Times at which Nodes last hastened a decision.
     hastened: BTreeMap<Arc<str>, Timestamp>,
 }
@@ -68,13 +70,20 @@ pub(super) fn remember<P: Provider>(
 
 impl Unhealthy {
     /// Returns the conditions, and forgets them.
-    pub(super) fn take(&mut self) -> BTreeMap<Arc<str>, Vec<Condition>> {
+    pub(super) fn take(&mut self) -> Conditions {
         std::mem::take(&mut self.conditions)
+    }
+
+    /// Remembers the conditions again that a failed decision has taken, except where newer ones are known by now.
+    pub(super) fn put_back(&mut self, taken: Conditions) {
+        for (node, conditions) in taken {
+            self.conditions.entry(node).or_insert(conditions);
+        }
     }
 }
 
 /// Sets the remembered conditions where the Nodes have others by now.
-pub(super) fn tell(manifests: &mut Manifests, mut remembered: BTreeMap<Arc<str>, Vec<Condition>>) {
+pub(super) fn tell(manifests: &mut Manifests, mut remembered: Conditions) {
     for node in &mut manifests.nodes {
         for condition in remembered.remove(&node.meta.name).into_iter().flatten() {
             match node.conditions.iter_mut().find(|one| one.kind == condition.kind) {
