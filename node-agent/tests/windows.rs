@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use windows_service::service::{ServiceAccess, ServiceStartType, ServiceState};
+use windows_service::service::{Service, ServiceAccess, ServiceStartType, ServiceState};
 
 use self::world::World;
 
@@ -38,6 +38,21 @@ fn has_code(status: &Value, code: &str) -> bool {
     status["verdict"]["code"] == code
 }
 
+/// The service. Installed twice is installed once, with the start of a service that the machine needs.
+fn installed(world: &World) -> Service {
+    for _ in 0..2 {
+        world.agent(&["service", "install"]).success();
+    }
+    let service = world.service("muster-agent", ServiceAccess::all()).unwrap();
+    let config = service.query_config().unwrap();
+    assert_eq!(config.start_type, ServiceStartType::AutoStart);
+    assert!(config.executable_path.to_string_lossy().contains("--metadata-endpoint http://127.0.0.1:"));
+    let key = windows_registry::LOCAL_MACHINE.open(r"SYSTEM\CurrentControlSet\Services\muster-agent").unwrap();
+    assert_eq!(key.get_string("Group").unwrap(), "NetworkProvider", "before services without a group");
+    assert_eq!(key.get_multi_string("DependOnService").unwrap(), ["Dnscache", "EventLog"]);
+    service
+}
+
 #[test]
 fn the_service_holds_a_kubelet_back_lets_it_go_and_leaves_a_healthy_one_alone() {
     let mut world = World::new();
@@ -49,17 +64,7 @@ fn the_service_holds_a_kubelet_back_lets_it_go_and_leaves_a_healthy_one_alone() 
         left.delete().unwrap();
     }
 
-    // Installed twice is installed once, with the start of a service that the machine needs.
-    for _ in 0..2 {
-        world.agent(&["service", "install"]).success();
-    }
-    let service = world.service("muster-agent", ServiceAccess::all()).unwrap();
-    let config = service.query_config().unwrap();
-    assert_eq!(config.start_type, ServiceStartType::AutoStart);
-    assert!(config.executable_path.to_string_lossy().contains("--metadata-endpoint http://127.0.0.1:"));
-    let key = windows_registry::LOCAL_MACHINE.open(r"SYSTEM\CurrentControlSet\Services\muster-agent").unwrap();
-    assert_eq!(key.get_string("Group").unwrap(), "NetworkProvider", "before services without a group");
-    assert_eq!(key.get_multi_string("DependOnService").unwrap(), ["Dnscache", "EventLog"]);
+    let service = installed(&world);
 
     // There is no API server: that is told, and nothing is held that nobody wants to start.
     service.start::<&OsStr>(&[]).unwrap();

@@ -54,7 +54,6 @@ async fn ten_thousand() {
     may_open_many();
     let (count, mut missed) = (count(), Missed::default());
     let ground = Ground::new("agents", u32::try_from(count).unwrap()).await;
-    let claims = &ground.claims;
     let mut controller = ground.controller("muster").await;
     let begun = Meter::of(&controller).await.unwrap();
     println!("the controller has {} MiB with {count} NodeClaims and no agent", begun.read().unwrap().now);
@@ -62,7 +61,27 @@ async fn ten_thousand() {
     let start = Instant::now();
     let mut agents = ground.agents().await;
     println!("evidence of all: {:.1} s", start.elapsed().as_secs_f64());
-    let meter = Meter::from_now(&controller).unwrap();
+    enrol(&ground, &mut agents, &controller, &mut missed).await;
+    do_nothing("nothing was to be done", &controller, &mut missed).await;
+
+    for (from, broken, most) in [(0, count / 50, 2.0), (count / 50, count / 10, 8.0)] {
+        let slowest = verdicts(&ground, &agents, &controller, from..from + broken).await;
+        missed.at_most(&format!("seconds until {broken} verdicts are there, p99"), slowest.as_secs_f64(), most);
+    }
+
+    ask_for_checks(&ground, &controller).await;
+    break_in_a_flood(&ground, &agents, &controller).await;
+
+    let controller = restart(&ground, &agents, &mut controller, &mut missed).await;
+    do_nothing("nothing was to be done after a restart", &controller, &mut missed).await;
+    assert_eq!(ground.claims.count(|claim| claim.is_ending), 0);
+    assert!(missed.0.is_empty(), "{:#?}", missed.0);
+}
+
+/// All agents come, and all Nodes become ready.
+async fn enrol(ground: &Ground, agents: &mut Agents, controller: &Replica, missed: &mut Missed) {
+    let (claims, count) = (&ground.claims, agents.len());
+    let meter = Meter::from_now(controller).unwrap();
     let start = Instant::now();
     agents.start();
     claims.until("all have enrolled", count, MOST, |claim| claim.has_enrolled).await.unwrap();
@@ -70,25 +89,26 @@ async fn ten_thousand() {
     say("all have enrolled", start, &meter.read().unwrap());
     claims.until("all agents are ready", count, MOST, Claim::is_ready).await.unwrap();
     say("all agents are ready", start, &meter.read().unwrap());
-    println!("  refused: {:?}", refused(&controller).await);
+    println!("  refused: {:?}", refused(controller).await);
     println!("  what went wrong last: {:?}", agents.faults(|heard| heard.faults > 0));
 
     let start = Instant::now();
     make_ready(&ground.client(), &ground.machines).await.unwrap();
     println!("all Nodes are Ready after {:.1} s", start.elapsed().as_secs_f64());
+}
+
+/// Nothing is done, which has to cost little.
+async fn do_nothing(what: &str, controller: &Replica, missed: &mut Missed) {
     sleep(CALM).await;
-    let meter = Meter::from_now(&controller).unwrap();
+    let meter = Meter::from_now(controller).unwrap();
     sleep(IDLE).await;
     let taken = meter.read().unwrap();
     say("nothing was to be done", Instant::now() - IDLE, &taken);
-    missed.small("nothing was to be done", &taken);
+    missed.small(what, &taken);
+}
 
-    for (from, broken, most) in [(0, count / 50, 2.0), (count / 50, count / 10, 8.0)] {
-        let slowest = verdicts(&ground, &agents, &controller, from..from + broken).await;
-        missed.at_most(&format!("seconds until {broken} verdicts are there, p99"), slowest.as_secs_f64(), most);
-    }
-
-    let meter = Meter::from_now(&controller).unwrap();
+async fn ask_for_checks(ground: &Ground, controller: &Replica) {
+    let meter = Meter::from_now(controller).unwrap();
     let checked = checks::check(&ground.health(), 2000, Duration::from_secs(30)).await.unwrap();
     let taken = meter.read().unwrap();
     println!(
@@ -102,18 +122,23 @@ async fn ten_thousand() {
         checked.within(1.0),
     );
     assert_eq!(checked.refused, 0);
+}
 
+async fn break_in_a_flood(ground: &Ground, agents: &Agents, controller: &Replica) {
     let flood = Flood::start(ground.address().parse().unwrap(), 200);
     sleep(Duration::from_secs(20)).await;
     let begun = Instant::now();
-    let meter = Meter::from_now(&controller).unwrap();
-    verdicts(&ground, &agents, &controller, 0..count / 50).await;
+    let meter = Meter::from_now(controller).unwrap();
+    verdicts(ground, agents, controller, 0..agents.len() / 50).await;
     println!("  in a flood: opened, reset, hung up on {:?}", flood.counted());
     say("  with a flood", begun, &meter.read().unwrap());
-    println!("  refused: {:?}", refused(&controller).await);
+    println!("  refused: {:?}", refused(controller).await);
     drop(flood);
+}
 
-    // The first nodes of all break at the moment at which nobody listens any more.
+/// The first nodes of all break at the moment at which nobody listens any more, and the controller is started again.
+async fn restart(ground: &Ground, agents: &Agents, controller: &mut Replica, missed: &mut Missed) -> Replica {
+    let (claims, count) = (&ground.claims, agents.len());
     let broken = count / 50;
     let killed = Instant::now();
     agents.break_down(0..broken, FAULT);
@@ -129,14 +154,7 @@ async fn ten_thousand() {
     claims.until("no verdict is lost", broken, MOST, |claim| claim.has_fault(FAULT)).await.unwrap();
     println!("all verdicts are at their NodeClaims {:.1} s after", killed.elapsed().as_secs_f64());
     println!("  refused: {:?}", refused(&controller).await);
-    sleep(CALM).await;
-    let meter = Meter::from_now(&controller).unwrap();
-    sleep(IDLE).await;
-    let taken = meter.read().unwrap();
-    say("nothing was to be done", Instant::now() - IDLE, &taken);
-    missed.small("nothing was to be done after a restart", &taken);
-    assert_eq!(claims.count(|claim| claim.is_ending), 0);
-    assert!(missed.0.is_empty(), "{:#?}", missed.0);
+    controller
 }
 
 /// These nodes break at once, and are mended at once. How long their verdicts took, but for one in a hundred.

@@ -410,6 +410,72 @@ fn only_objects_of_its_own_are_created() {
     });
 }
 
+/// What the program asks of the API server if it serves agents.
+fn needed_with_agents() -> Vec<Permission> {
+    needed_by(Uses {
+        cloud: For::Aws,
+        elects: true,
+        serves_agents: true,
+        nominates: true,
+        writes_deletion_costs: false,
+        reads_services: false,
+        overlays: true,
+        buffers: true,
+    })
+}
+
+/// The API server's answer about the client's own account.
+async fn may(reviews: &Api<SelfSubjectAccessReview>, attributes: ResourceAttributes) -> bool {
+    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+    let review = SelfSubjectAccessReview { spec, ..Default::default() };
+    reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
+}
+
+/// The program has no right to Secrets and ConfigMaps that are not its own, or to all of them.
+async fn the_rest_is_denied(case: &Case, reviews: &Api<SelfSubjectAccessReview>) {
+    for (verb, resource, name) in [
+        ("get", "secrets", "others"),
+        ("list", "secrets", ""),
+        ("delete", "secrets", "muster-agents"),
+        ("get", "configmaps", "muster-verdict-20"),
+        ("list", "configmaps", ""),
+    ] {
+        let attributes = ResourceAttributes {
+            namespace: Some(case.namespace().to_owned()),
+            verb: Some(verb.to_owned()),
+            resource: Some(resource.to_owned()),
+            name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+            ..ResourceAttributes::default()
+        };
+        assert!(!may(reviews, attributes).await, "{verb} {resource} {name}");
+    }
+}
+
+/// Whom an administrator binds to a role for operators calls the RPCs of that role, and no others.
+async fn operators_may_call(case: &Case, release: &str) {
+    let cluster = case.cluster();
+    let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    for (role, allowed, denied) in [
+        ("diagnosis", ("get", "/muster.v1.Diagnosis/ExplainNode"), ("get", "/muster.v1.Fleet/List")),
+        ("fleet", ("post", "/muster.v1.Fleet/Launch"), ("get", "/muster.v1.Diagnosis/Verdicts")),
+    ] {
+        let (account, binding) = (case.named(role), case.named(&format!("is-{role}")));
+        let user = format!("--as=system:serviceaccount:{}:{account}", case.namespace());
+        let role = format!("--clusterrole={release}-{role}");
+        let subject = format!("--serviceaccount={}:{account}", case.namespace());
+        cluster.kubectl(&["create", "clusterrolebinding", &binding, &role, &subject]).await.unwrap();
+        for (verb, path) in [("get", reflection), allowed] {
+            let what = format!("{role} may {verb} {path}");
+            let may = wait::until_some(&what, SOON, || async {
+                Ok(cluster.kubectl(&["auth", "can-i", verb, path, &user]).await.ok())
+            });
+            may.await.unwrap();
+        }
+        assert!(cluster.kubectl(&["auth", "can-i", denied.0, denied.1, &user]).await.is_err(), "{role}: {denied:?}");
+        cluster.kubectl(&["delete", "clusterrolebinding", &binding]).await.unwrap();
+    }
+}
+
 /// With agents: what the program asks itself about at its start, and what those may whom an administrator binds to the roles for
 /// operators.
 #[test]
@@ -431,73 +497,21 @@ fn the_roles_let_the_program_serve_agents_and_operators_call_it() {
         let (cluster, file, release) = (case.cluster(), file.to_str().unwrap(), case.named("muster"));
         cluster.kubectl(&["apply", "-f", file]).await.unwrap();
         let account = cluster.service_account(case.namespace(), &release).await.unwrap();
-        let needed = needed_by(Uses {
-            cloud: For::Aws,
-            elects: true,
-            serves_agents: true,
-            nominates: true,
-            writes_deletion_costs: false,
-            reads_services: false,
-            overlays: true,
-            buffers: true,
-        });
+        let needed = needed_with_agents();
         assert!(needed.iter().any(|one| one.by == For::Agents));
         let reviews: Api<SelfSubjectAccessReview> = Api::all(account.client);
-        let ask = async |attributes: ResourceAttributes| {
-            let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
-            let review = SelfSubjectAccessReview { spec, ..Default::default() };
-            reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
-        };
         // RBAC sees bindings by its own watch.
         let attributes = |one: &Permission| one.questions(case.namespace(), None);
         for one in needed.iter().flat_map(attributes) {
             let what = format!("{one:?} is allowed");
             let allowed = wait::until_some(&what, SOON, || {
-                let (ask, one) = (&ask, one.clone());
-                async move { Ok(ask(one).await.then_some(())) }
+                let (reviews, one) = (&reviews, one.clone());
+                async move { Ok(may(reviews, one).await.then_some(())) }
             });
             allowed.await.unwrap();
         }
-        for (verb, resource, name) in [
-            ("get", "secrets", "others"),
-            ("list", "secrets", ""),
-            ("delete", "secrets", "muster-agents"),
-            ("get", "configmaps", "muster-verdict-20"),
-            ("list", "configmaps", ""),
-        ] {
-            let attributes = ResourceAttributes {
-                namespace: Some(case.namespace().to_owned()),
-                verb: Some(verb.to_owned()),
-                resource: Some(resource.to_owned()),
-                name: Some(name.to_owned()).filter(|name| !name.is_empty()),
-                ..ResourceAttributes::default()
-            };
-            assert!(!ask(attributes).await, "{verb} {resource} {name}");
-        }
-
-        let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
-        for (role, allowed, denied) in [
-            ("diagnosis", ("get", "/muster.v1.Diagnosis/ExplainNode"), ("get", "/muster.v1.Fleet/List")),
-            ("fleet", ("post", "/muster.v1.Fleet/Launch"), ("get", "/muster.v1.Diagnosis/Verdicts")),
-        ] {
-            let (account, binding) = (case.named(role), case.named(&format!("is-{role}")));
-            let user = format!("--as=system:serviceaccount:{}:{account}", case.namespace());
-            let role = format!("--clusterrole={release}-{role}");
-            let subject = format!("--serviceaccount={}:{account}", case.namespace());
-            cluster.kubectl(&["create", "clusterrolebinding", &binding, &role, &subject]).await.unwrap();
-            for (verb, path) in [("get", reflection), allowed] {
-                let what = format!("{role} may {verb} {path}");
-                let may = wait::until_some(&what, SOON, || async {
-                    Ok(cluster.kubectl(&["auth", "can-i", verb, path, &user]).await.ok())
-                });
-                may.await.unwrap();
-            }
-            assert!(
-                cluster.kubectl(&["auth", "can-i", denied.0, denied.1, &user]).await.is_err(),
-                "{role}: {denied:?}"
-            );
-            cluster.kubectl(&["delete", "clusterrolebinding", &binding]).await.unwrap();
-        }
+        the_rest_is_denied(case, &reviews).await;
+        operators_may_call(case, &release).await;
         cluster.kubectl(&["delete", "-f", file]).await.unwrap();
     });
 }

@@ -8,7 +8,8 @@ use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use muster_proto::muster::fleet_client::FleetClient;
 use muster_proto::muster::{
-    LaunchRequest, LaunchResponse, ListRequest, NodeChange, Order, PlanRequest, TerminateRequest, WatchRequest,
+    LaunchRequest, LaunchResponse, ListRequest, NodeChange, Order, PlanRequest, PlanResponse, TerminateRequest,
+    WatchRequest,
 };
 use muster_tests::cluster::Cluster;
 use muster_tests::{Ground as Stage, on_site_for, wait};
@@ -69,6 +70,69 @@ fn names(answer: &LaunchResponse) -> BTreeSet<String> {
     answer.nodes.iter().map(|node| node.node_claim.clone()).collect()
 }
 
+fn plan() -> PlanRequest {
+    PlanRequest { order: order(2), request_id: "a-1".to_owned() }
+}
+
+/// The plan of two nodes, with their price.
+async fn plan_of_two(client: &FleetClient<Channel>, looks: &str) -> PlanResponse {
+    // The class has to be looked up, and RBAC sees the binding by its own watch.
+    let planned = wait::until_some("the order can be planned", MOST, || {
+        let (mut client, request) = (client.clone(), with(looks, plan()));
+        async move { Ok(client.plan(request).await.ok().filter(|plan| plan.get_ref().refusal.is_none())) }
+    });
+    let planned = planned.await.unwrap().into_inner();
+    let cheapest = &planned.nodes[0].offerings[0];
+    assert_eq!((planned.nodes.len(), cheapest.instance_type.as_str()), (2, "m5.large"));
+    assert!((planned.hourly_price - 2.0 * cheapest.hourly_price).abs() < 1e-9 && planned.hourly_price > 0.0);
+    planned
+}
+
+/// Somebody else leads: nothing is done by the replica that stands by. Returns the health of both.
+async fn who_stands_by_launches_nothing(ground: &Ground<'_>, authority: &str, (token, looks): (&str, &str)) -> String {
+    let leases: Api<Lease> = Api::namespaced(ground.cluster().client(), "kube-system");
+    let held = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE},
+        "spec": {"holderIdentity": "elsewhere_1", "leaseDurationSeconds": 3600,
+            "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:00.000000Z"},
+    });
+    leases.create(&kube::api::PostParams::default(), &serde_json::from_value(held).unwrap()).await.unwrap();
+    let (mut stand_by, at, health_port) = ground.stand_by(LEASE).await;
+    let mut other = FleetClient::new(connect_to(ground, at, None, authority).await);
+    let elsewhere = other.launch(with(token, launch("a-1", 2))).await.unwrap_err();
+    assert_eq!(elsewhere.code(), Code::Unavailable, "{elsewhere}");
+    assert!(elsewhere.message().contains("`elsewhere_1`"), "{elsewhere}");
+    other.plan(with(looks, plan())).await.unwrap();
+    let none: Vec<DynamicObject> = ground.claims().list(&kube::api::ListParams::default()).await.unwrap().items;
+    assert!(none.is_empty(), "{none:?}");
+    let elsewhere = grpcurl::health(health_port).await;
+    let leads = grpcurl::health(ground.health_port()).await;
+    stand_by.shutdown().await;
+    format!("# leads\n{leads}\n# stands by\n{elsewhere}")
+}
+
+/// Two nodes, and the same two however often they are ordered; no more than the limit allows.
+async fn the_same_two_are_launched(
+    client: &mut FleetClient<Channel>,
+    token: &str,
+    planned: &PlanResponse,
+) -> LaunchResponse {
+    let launched = client.launch(with(token, launch("a-1", 2))).await.unwrap().into_inner();
+    assert_eq!((names(&launched).len(), launched.nodes[0].existed), (2, false));
+    assert!(launched.nodes.iter().all(|node| !node.uid.is_empty()), "{launched:?}");
+    let planned_names: BTreeSet<String> = planned.nodes.iter().map(|node| node.node_claim.clone()).collect();
+    assert_eq!(planned_names.len(), 2);
+    let again = client.launch(with(token, launch("a-1", 2))).await.unwrap().into_inner();
+    assert_eq!(names(&again), names(&launched));
+    assert!(again.nodes.iter().all(|node| node.existed), "{again:?}");
+    let taken = client.launch(with(token, launch("a-1", 1))).await.unwrap_err();
+    assert_eq!(taken.code(), Code::AlreadyExists, "{taken}");
+    let full = client.launch(with(token, launch("a-2", 1))).await.unwrap_err();
+    assert_eq!(full.code(), Code::ResourceExhausted, "{full}");
+    assert!(full.message().contains("limit"), "{full}");
+    launched
+}
+
 #[test]
 fn nodes_are_ordered_and_ended_by_whoever_may() {
     on_site_for(MOST * 5, "link", Stage::Cluster, async |case| {
@@ -84,16 +148,7 @@ fn nodes_are_ordered_and_ended_by_whoever_may() {
         let looks = operator(cluster, "looks", "get").await;
         let mut client = FleetClient::new(connect(&ground, None, &authority).await);
 
-        // The class has to be looked up, and RBAC sees the binding by its own watch.
-        let plan = || PlanRequest { order: order(2), request_id: "a-1".to_owned() };
-        let planned = wait::until_some("the order can be planned", MOST, || {
-            let (mut client, request) = (client.clone(), with(&looks, plan()));
-            async move { Ok(client.plan(request).await.ok().filter(|plan| plan.get_ref().refusal.is_none())) }
-        });
-        let planned = planned.await.unwrap().into_inner();
-        let cheapest = &planned.nodes[0].offerings[0];
-        assert_eq!((planned.nodes.len(), cheapest.instance_type.as_str()), (2, "m5.large"));
-        assert!((planned.hourly_price - 2.0 * cheapest.hourly_price).abs() < 1e-9 && planned.hourly_price > 0.0);
+        let planned = plan_of_two(&client, &looks).await;
         let denied = client.launch(with(&looks, launch("a-1", 2))).await.unwrap_err();
         assert_eq!(denied.code(), Code::PermissionDenied, "{denied}");
         let none: Vec<DynamicObject> = ground.claims().list(&kube::api::ListParams::default()).await.unwrap().items;
@@ -103,45 +158,12 @@ fn nodes_are_ordered_and_ended_by_whoever_may() {
         let request = with(&looks, WatchRequest { node_pool: "ordered".to_owned() });
         let mut watch = watching.watch(request).await.unwrap().into_inner();
 
-        // Somebody else leads: nothing is done here.
-        let leases: Api<Lease> = Api::namespaced(cluster.client(), "kube-system");
-        let held = json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE},
-            "spec": {"holderIdentity": "elsewhere_1", "leaseDurationSeconds": 3600,
-                "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:00.000000Z"},
-        });
-        leases.create(&kube::api::PostParams::default(), &serde_json::from_value(held).unwrap()).await.unwrap();
-        let (mut stand_by, at, health_port) = ground.stand_by(LEASE).await;
-        let mut other = FleetClient::new(connect_to(&ground, at, None, &authority).await);
-        let elsewhere = other.launch(with(&token, launch("a-1", 2))).await.unwrap_err();
-        assert_eq!(elsewhere.code(), Code::Unavailable, "{elsewhere}");
-        assert!(elsewhere.message().contains("`elsewhere_1`"), "{elsewhere}");
-        other.plan(with(&looks, plan())).await.unwrap();
-        let none: Vec<DynamicObject> = ground.claims().list(&kube::api::ListParams::default()).await.unwrap().items;
-        assert!(none.is_empty(), "{none:?}");
-        let elsewhere = grpcurl::health(health_port).await;
-        insta::assert_snapshot!(format!(
-            "# leads\n{}\n# stands by\n{elsewhere}",
-            grpcurl::health(ground.health_port()).await
-        ));
-        stand_by.shutdown().await;
+        let health = who_stands_by_launches_nothing(&ground, &authority, (&token, &looks)).await;
+        insta::assert_snapshot!(health);
         let by_hand = ByHand::new(&ground, &authority).await;
         by_hand.is_told_what_there_is_if_they_may().await;
 
-        // Two nodes, and the same two however often they are ordered.
-        let launched = client.launch(with(&token, launch("a-1", 2))).await.unwrap().into_inner();
-        assert_eq!((names(&launched).len(), launched.nodes[0].existed), (2, false));
-        assert!(launched.nodes.iter().all(|node| !node.uid.is_empty()), "{launched:?}");
-        let planned_names: BTreeSet<String> = planned.nodes.iter().map(|node| node.node_claim.clone()).collect();
-        assert_eq!(planned_names.len(), 2);
-        let again = client.launch(with(&token, launch("a-1", 2))).await.unwrap().into_inner();
-        assert_eq!(names(&again), names(&launched));
-        assert!(again.nodes.iter().all(|node| node.existed), "{again:?}");
-        let taken = client.launch(with(&token, launch("a-1", 1))).await.unwrap_err();
-        assert_eq!(taken.code(), Code::AlreadyExists, "{taken}");
-        let full = client.launch(with(&token, launch("a-2", 1))).await.unwrap_err();
-        assert_eq!(full.code(), Code::ResourceExhausted, "{full}");
-        assert!(full.message().contains("limit"), "{full}");
+        let launched = the_same_two_are_launched(&mut client, &token, &planned).await;
 
         let ready = |all: &[DynamicObject]| all.len() == 2 && all.iter().all(|claim| has(claim, "Initialized", "True"));
         let claims = ground.all_claims("what was ordered is initialized", ready).await;

@@ -5,10 +5,18 @@ use serde_json::{Value, json};
 use crate::classes::{class, spec};
 use crate::{OK, check_table};
 
+/// The patch of the kubelet's settings.
+fn kubelet(kubelet: Value) -> Value {
+    spec(json!({"kubelet": kubelet}))
+}
+
+/// The path of one of the kubelet's settings.
+fn at(rest: &str) -> String {
+    format!("spec.kubelet{rest}")
+}
+
 #[test]
-fn kubelet() {
-    let kubelet = |kubelet: Value| spec(json!({"kubelet": kubelet}));
-    let at = |rest: &str| format!("spec.kubelet{rest}");
+fn kubelet_values() {
     check_table(
         &class(),
         &[
@@ -31,6 +39,15 @@ fn kubelet() {
             (kubelet(json!({"podsPerCore": -1})), &at(".podsPerCore"), "must be from 0"),
             (kubelet(json!({"cpuCFSQuota": "no"})), &at(".cpuCFSQuota"), "must be true or false"),
             (kubelet(json!({"clusterDNS": "10.0.0.10"})), &at(".clusterDNS"), "must be a list"),
+        ],
+    );
+}
+
+#[test]
+fn kubelet_image_garbage_collection() {
+    check_table(
+        &class(),
+        &[
             (kubelet(json!({"imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 40})), OK, ""),
             (kubelet(json!({"imageGCHighThresholdPercent": 50})), OK, ""),
             (
@@ -55,6 +72,10 @@ fn kubelet() {
             ),
         ],
     );
+}
+
+#[test]
+fn kubelet_reservations() {
     for field in ["systemReserved", "kubeReserved"] {
         let reserved = |key: &str, value: Value| kubelet(json!({field: {key: value}}));
         let at = |rest: &str| format!("spec.kubelet.{field}{rest}");
@@ -73,6 +94,10 @@ fn kubelet() {
             ],
         );
     }
+}
+
+#[test]
+fn kubelet_eviction_signals() {
     let signals = [
         "memory.available",
         "nodefs.available",
@@ -90,18 +115,9 @@ fn kubelet() {
             ],
         );
     }
-    let hard = |value: &str| kubelet(json!({"evictionHard": {"memory.available": value}}));
-    let memory = at(".evictionHard[memory.available]");
     check_table(
         &class(),
         &[
-            (hard("10.25%"), OK, ""),
-            (hard("100%"), OK, ""),
-            (hard("100Mi"), OK, ""),
-            (hard(""), &memory, "is neither"),
-            (hard("110%"), &memory, "is neither"),
-            (hard("-5%"), &memory, "is neither"),
-            (hard("10Mb"), &memory, "is neither"),
             (
                 kubelet(json!({"evictionHard": {"memory": "5%"}})),
                 &at(".evictionHard[memory]"),
@@ -117,6 +133,33 @@ fn kubelet() {
                 &at(".evictionSoftGracePeriod[memory]"),
                 "does not have the signal",
             ),
+        ],
+    );
+}
+
+#[test]
+fn kubelet_eviction_thresholds() {
+    let hard = |value: &str| kubelet(json!({"evictionHard": {"memory.available": value}}));
+    let memory = at(".evictionHard[memory.available]");
+    check_table(
+        &class(),
+        &[
+            (hard("10.25%"), OK, ""),
+            (hard("100%"), OK, ""),
+            (hard("100Mi"), OK, ""),
+            (hard(""), &memory, "is neither"),
+            (hard("110%"), &memory, "is neither"),
+            (hard("-5%"), &memory, "is neither"),
+            (hard("10Mb"), &memory, "is neither"),
+        ],
+    );
+}
+
+#[test]
+fn kubelet_eviction_grace_periods() {
+    check_table(
+        &class(),
+        &[
             (
                 kubelet(json!({"evictionSoft": {"memory.available": "5%"}})),
                 &at(".evictionSoft"),

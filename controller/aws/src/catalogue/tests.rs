@@ -28,6 +28,10 @@ fn with(pointer: &str, value: Value) -> String {
     document.to_string()
 }
 
+fn requirement(operator: &str, values: Value) -> Value {
+    json!({"key": "k", "operator": operator, "values": values})
+}
+
 fn error(text: &str) -> String {
     read(text).unwrap_err().to_string()
 }
@@ -95,17 +99,8 @@ fn what_is_written_is_this() {
 }
 
 #[test]
-fn errors_name_instance_type_and_field() {
-    let requirement = |operator: &str, values: Value| json!({"key": "k", "operator": operator, "values": values});
+fn errors_of_requirements_name_instance_type_and_field() {
     for (text, expected) in [
-        (
-            with("/instanceTypes/0/capacity/memory", json!("8Gb")),
-            "instance type `m7g.large`, `capacity.memory`: `8Gb` is not a quantity such as `940m`, `2` or `8Gi`",
-        ),
-        (
-            with("/instanceTypes/0/overhead/cpu", json!("-70m")),
-            "instance type `m7g.large`, `overhead.cpu`: `-70m` must not be negative",
-        ),
         (
             with("/instanceTypes/0/requirements/0", requirement("Is", json!(["a"]))),
             "instance type `m7g.large`, `requirements[0].operator`: unknown operator `Is`, expected one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte",
@@ -123,40 +118,12 @@ fn errors_name_instance_type_and_field() {
             "instance type `m7g.large`, `requirements[0].values`: Exists and DoesNotExist take no values",
         ),
         (
-            with("/instanceTypes/0/offerings/0/price", json!(-0.1)),
-            "instance type `m7g.large`, `offerings[0].price`: `-0.1` is not a price: USD per hour, from 0 to 1000000",
-        ),
-        (
-            with("/instanceTypes/0/offerings/0/price", json!(1e308)),
-            "instance type `m7g.large`, `offerings[0].price`: `1e308` is not a price: USD per hour, from 0 to 1000000",
-        ),
-        (
-            with("/instanceTypes/0/offerings/0", json!({"requirements": [], "prices": 1})),
-            "instance type `m7g.large`, `offerings[0].prices`: is not a field of a catalogue, did you mean `price`?",
-        ),
-        (
             with("/instanceTypes/0/requirements/0", json!({"key": "k", "operator": "In", "values": ["a"], "vales": 1})),
             "instance type `m7g.large`, `requirements[0].vales`: is not a field of a catalogue, did you mean `values`?",
         ),
         (
-            with("/instanceTypes/0/offerings/0/price", json!("cheap")),
-            "instance type `m7g.large`, `offerings[0].price`: invalid type: string \"cheap\", expected a number",
-        ),
-        (
-            with("/instanceTypes/0/offerings/0/reservationCapacity", json!(-1)),
-            "instance type `m7g.large`, `offerings[0].reservationCapacity`: invalid value: integer `-1`, expected a whole number from 0 to 4294967295",
-        ),
-        (
             with("/instanceTypes/0/offerings/0/requirements/0", json!({"key": "k"})),
             "instance type `m7g.large`, `offerings[0].requirements[0].operator`: is missing",
-        ),
-        (
-            with("/instanceTypes/0/capacity", json!(["cpu"])),
-            "instance type `m7g.large`, `capacity`: invalid type: sequence, expected quantities by resource",
-        ),
-        (
-            with("/instanceTypes/0/capacity/cpu", json!(true)),
-            "instance type `m7g.large`, `capacity.cpu`: is a boolean, expected a quantity",
         ),
         (
             with("/instanceTypes/0/requirements/0", requirement("In", json!([]))),
@@ -173,6 +140,58 @@ fn errors_name_instance_type_and_field() {
         (
             with("/instanceTypes/0/requirements/0/key", json!("")),
             "instance type `m7g.large`, `requirements[0].key`: is empty",
+        ),
+    ] {
+        assert_eq!(error(&text), expected);
+    }
+}
+
+#[test]
+fn errors_of_amounts_and_prices_name_instance_type_and_field() {
+    for (text, expected) in [
+        (
+            with("/instanceTypes/0/capacity/memory", json!("8Gb")),
+            "instance type `m7g.large`, `capacity.memory`: `8Gb` is not a quantity such as `940m`, `2` or `8Gi`",
+        ),
+        (
+            with("/instanceTypes/0/overhead/cpu", json!("-70m")),
+            "instance type `m7g.large`, `overhead.cpu`: `-70m` must not be negative",
+        ),
+        (
+            with("/instanceTypes/0/offerings/0/price", json!(-0.1)),
+            "instance type `m7g.large`, `offerings[0].price`: `-0.1` is not a price: USD per hour, from 0 to 1000000",
+        ),
+        (
+            with("/instanceTypes/0/offerings/0/price", json!(1e308)),
+            "instance type `m7g.large`, `offerings[0].price`: `1e308` is not a price: USD per hour, from 0 to 1000000",
+        ),
+        (
+            with("/instanceTypes/0/offerings/0/price", json!("cheap")),
+            "instance type `m7g.large`, `offerings[0].price`: invalid type: string \"cheap\", expected a number",
+        ),
+        (
+            with("/instanceTypes/0/offerings/0/reservationCapacity", json!(-1)),
+            "instance type `m7g.large`, `offerings[0].reservationCapacity`: invalid value: integer `-1`, expected a whole number from 0 to 4294967295",
+        ),
+        (
+            with("/instanceTypes/0/capacity", json!(["cpu"])),
+            "instance type `m7g.large`, `capacity`: invalid type: sequence, expected quantities by resource",
+        ),
+        (
+            with("/instanceTypes/0/capacity/cpu", json!(true)),
+            "instance type `m7g.large`, `capacity.cpu`: is a boolean, expected a quantity",
+        ),
+    ] {
+        assert_eq!(error(&text), expected);
+    }
+}
+
+#[test]
+fn errors_of_objects_name_instance_type_and_field() {
+    for (text, expected) in [
+        (
+            with("/instanceTypes/0/offerings/0", json!({"requirements": [], "prices": 1})),
+            "instance type `m7g.large`, `offerings[0].prices`: is not a field of a catalogue, did you mean `price`?",
         ),
         (
             with("/instanceTypes/0/offerings/0", Value::Null),

@@ -7,7 +7,7 @@ use crate::model::{Attachment, HostPort, PodSpec, Protocol, SpreadConstraint};
 use crate::solution::Reason;
 
 #[test]
-fn topology() {
+fn pod_affinity() {
     let affinity = |_: &mut World, spec: &mut PodSpec| spec.affinity.push(term("cache", labels::ZONE));
     case(
         "nobody to join",
@@ -34,6 +34,10 @@ fn topology() {
             "let the pod reach the nodes of app=cache, or make the term preferred",
         ],
     );
+}
+
+#[test]
+fn pod_anti_affinity() {
     let anti = |world: &mut World, spec: &mut PodSpec| {
         let pods = [world.pod(app("web", 100, GI)), world.pod(app("web", 100, GI))];
         world.launch(0, 0, vec![pods[0]]);
@@ -85,6 +89,10 @@ fn topology() {
             "allow more values of topology.kubernetes.io/zone, use fewer replicas, or make the term preferred",
         ],
     );
+}
+
+#[test]
+fn topology_spread() {
     let skewed = |world: &mut World, spec: &mut PodSpec| {
         let web = app("web", 100, GI);
         world.node(node("ip-1"), [web.clone(), web]);

@@ -6,11 +6,13 @@ use crate::labels;
 use crate::model::{Operator, PodSpec, Requirement};
 use crate::solution::Reason;
 
+/// Lets the pod select nodes by a label.
+fn selects(key: &'static str, wanted: &'static str) -> impl Fn(&mut World, &mut PodSpec) {
+    move |_, spec| spec.node_selector = requires(&[(key, &[wanted])])
+}
+
 #[test]
-fn labels_and_requirements() {
-    let selects = |key: &'static str, wanted: &'static str| {
-        move |_: &mut World, spec: &mut PodSpec| spec.node_selector = requires(&[(key, &[wanted])])
-    };
+fn unknown_labels() {
     case(
         "typo",
         selects("zone", "a"),
@@ -41,6 +43,10 @@ fn labels_and_requirements() {
             "add \"example.com/disk-kind\" to spec.template.metadata.labels of nodepool \"general\"",
         ],
     );
+}
+
+#[test]
+fn requirements_that_cannot_be_met() {
     let disjoint = |world: &mut World, spec: &mut PodSpec| {
         world.pool().requirements.add(labels::CAPACITY_TYPE, values(&["on-demand"]));
         spec.node_selector = requires(&[(labels::CAPACITY_TYPE, &["ondemand"])]);

@@ -8,7 +8,7 @@ use crate::model::{Attachment, PodSpec, Requirement, Requirements};
 use crate::solution::Reason;
 
 #[test]
-fn offerings_limits_and_flexibility() {
+fn offerings() {
     let spot = |_: &mut World, spec: &mut PodSpec| {
         spec.node_selector = requires(&[(labels::ZONE, &["b"]), (labels::CAPACITY_TYPE, &["spot"])]);
     };
@@ -53,6 +53,10 @@ fn offerings_limits_and_flexibility() {
             "wait for capacity, or allow more instance types",
         ],
     );
+}
+
+#[test]
+fn reservations() {
     let reserved = |world: &mut World, spec: &mut PodSpec| {
         let kind = requires(&[(labels::ZONE, &["a"]), (labels::CAPACITY_TYPE, &["reserved"])]);
         world.problem.catalogues[0].edit(|types| {
@@ -96,6 +100,10 @@ fn offerings_limits_and_flexibility() {
             "allow karpenter.sh/capacity-type In [spot]",
         ],
     );
+}
+
+#[test]
+fn limits_and_flexibility() {
     let flexible = |world: &mut World, spec: &mut PodSpec| {
         world.pool().requirements.add(labels::INSTANCE_TYPE, Requirement::any().with_min_values(Some(2)));
         spec.requests = app("web", 3_000, GI).requests;

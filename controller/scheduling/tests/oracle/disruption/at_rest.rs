@@ -9,7 +9,7 @@ use muster_scheduling::disrupt::{
 };
 use muster_scheduling::labels::{CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE};
 use muster_scheduling::model::*;
-use muster_scheduling::{Solution, lower_bound, solve};
+use muster_scheduling::{NewNode, Solution, lower_bound, solve};
 
 use super::{ROUNDS, faults, node_pod, now, policy};
 use crate::cases::one_of;
@@ -103,19 +103,15 @@ fn spread(application: usize, requests: Resources) -> PodSpec {
     spec
 }
 
-/// Nodes of random sizes, each filled to about a third with pods of random sizes.
-fn sprawling(seed: u64, owners: Owners) -> DisruptionInput {
-    let mut random = Random::new(seed);
-    let size = |random: &mut Random| {
-        amounts(50 << random.below(6), ((100 + random.below(900)) as i64) << (20 + random.below(3)), 1)
-    };
-    let mut applications = Applications {
-        requests: (0..APPLICATIONS).map(|_| size(&mut random)).collect(),
-        pods: vec![[0; ZONES]; APPLICATIONS],
-        of_pod: Vec::new(),
-    };
+/// A random size of a pod.
+fn size(random: &mut Random) -> Resources {
+    amounts(50 << random.below(6), ((100 + random.below(900)) as i64) << (20 + random.below(3)), 1)
+}
+
+/// The pool of all nodes.
+fn general() -> NodePool {
     let labels: Labels = [(NODE_POOL, "general")].into_iter().collect();
-    let pool = NodePool {
+    NodePool {
         name: "general".into(),
         weight: 0,
         requirements: Requirements::from_labels(&labels),
@@ -128,49 +124,63 @@ fn sprawling(seed: u64, owners: Owners) -> DisruptionInput {
         catalogue: 0,
         state: PoolState::Ready,
         missing_replicas: None,
+    }
+}
+
+/// A node of a random size, filled to about a third with pods of random sizes, which the problem gets too.
+fn third_used(problem: &mut Problem, applications: &mut Applications, random: &mut Random, owners: Owners) -> NewNode {
+    let instance_type = random.below(4) + 7 * random.below(3);
+    let room = problem.catalogues[0][instance_type].allocatable();
+    let (mut cpu, mut memory) = (room.get(&Resource::Cpu) / 3, room.get(&Resource::Memory) / 3);
+    let mut node = NewNode {
+        pool: 0,
+        pods: Vec::new(),
+        instance_type,
+        offering: random.below(ZONES),
+        price: 0.0,
+        alternatives: Arc::from([instance_type]),
+        requirements: Arc::new(problem.pools[0].requirements.clone()),
+        requests: Resources::new(),
+        min_values_relaxed: None,
+    };
+    loop {
+        let zone = node.offering;
+        let application = (owners == Owners::Careful).then(|| applications.pick(random, zone)).flatten();
+        let request = match application {
+            Some(one) => applications.requests[one].clone(),
+            None => size(random),
+        };
+        cpu -= request.get(&Resource::Cpu);
+        memory -= request.get(&Resource::Memory);
+        if cpu < 0 || memory < 0 {
+            application.into_iter().for_each(|one| applications.pods[one][zone] -= 1);
+            return node;
+        }
+        node.requests.add(&request);
+        node.pods.push(problem.pods.len());
+        applications.of_pod.push(application);
+        let spec = problem.intern(match application {
+            Some(one) => spread(one, request),
+            None => PodSpec::unconstrained("default", request),
+        });
+        problem.pods.push(Pod { name: format!("default/p-{}", problem.pods.len()).into(), spec });
+    }
+}
+
+/// Nodes of random sizes, each filled to about a third with pods of random sizes.
+fn sprawling(seed: u64, owners: Owners) -> DisruptionInput {
+    let mut random = Random::new(seed);
+    let mut applications = Applications {
+        requests: (0..APPLICATIONS).map(|_| size(&mut random)).collect(),
+        pods: vec![[0; ZONES]; APPLICATIONS],
+        of_pod: Vec::new(),
     };
     let mut problem = Problem::default();
-    problem.pools.push(pool);
+    problem.pools.push(general());
     problem.catalogues.push(types());
     let mut solution = Solution::default();
     for _ in 0..NODES {
-        let instance_type = random.below(4) + 7 * random.below(3);
-        let room = problem.catalogues[0][instance_type].allocatable();
-        let (mut cpu, mut memory) = (room.get(&Resource::Cpu) / 3, room.get(&Resource::Memory) / 3);
-        let mut node = muster_scheduling::NewNode {
-            pool: 0,
-            pods: Vec::new(),
-            instance_type,
-            offering: random.below(ZONES),
-            price: 0.0,
-            alternatives: Arc::from([instance_type]),
-            requirements: Arc::new(problem.pools[0].requirements.clone()),
-            requests: Resources::new(),
-            min_values_relaxed: None,
-        };
-        loop {
-            let zone = node.offering;
-            let application = (owners == Owners::Careful).then(|| applications.pick(&mut random, zone)).flatten();
-            let request = match application {
-                Some(one) => applications.requests[one].clone(),
-                None => size(&mut random),
-            };
-            cpu -= request.get(&Resource::Cpu);
-            memory -= request.get(&Resource::Memory);
-            if cpu < 0 || memory < 0 {
-                application.into_iter().for_each(|one| applications.pods[one][zone] -= 1);
-                break;
-            }
-            node.requests.add(&request);
-            node.pods.push(problem.pods.len());
-            applications.of_pod.push(application);
-            let spec = problem.intern(match application {
-                Some(one) => spread(one, request),
-                None => PodSpec::unconstrained("default", request),
-            });
-            problem.pods.push(Pod { name: format!("default/p-{}", problem.pods.len()).into(), spec });
-        }
-        solution.new_nodes.push(node);
+        solution.new_nodes.push(third_used(&mut problem, &mut applications, &mut random, owners));
     }
     let mut policies = vec![policy(&mut random, true)];
     let mut pod_budgets = Vec::new();

@@ -144,28 +144,32 @@ fn what_keeps_a_launch_back() {
 }
 
 #[test]
-fn what_came_of_it() {
-    check(&[
-        (
-            "What the instance is goes to the labels and annotations first, then to the status. A requirement that leaves \
+fn what_was_launched() {
+    check(&[(
+        "What the instance is goes to the labels and annotations first, then to the status. A requirement that leaves \
              one value is a label; one that leaves two is not.",
-            |it| {
-                let only = |key: &str, values: &[&str]| Requirement {
-                    key: key.to_owned(),
-                    operator: Operator::In,
-                    values: values.iter().map(|value| (*value).to_owned()).collect(),
-                    min_values: None,
-                };
-                it.claim.spec.requirements = vec![only("team", &["web"]), only("size", &["1", "2"])];
-                let instance = instance(InstanceState::Pending);
-                it.answers.launch = Some(Ok(Launched { instance, refused: Vec::new() }));
-            },
-            0,
-            &[
-                "claim x: team=web topology.kubernetes.io/zone=eu-west-1a karpenter.k8s.aws/ec2nodeclass-hash=1",
-                "status: Launched=True",
-            ],
-        ),
+        |it| {
+            let only = |key: &str, values: &[&str]| Requirement {
+                key: key.to_owned(),
+                operator: Operator::In,
+                values: values.iter().map(|value| (*value).to_owned()).collect(),
+                min_values: None,
+            };
+            it.claim.spec.requirements = vec![only("team", &["web"]), only("size", &["1", "2"])];
+            let instance = instance(InstanceState::Pending);
+            it.answers.launch = Some(Ok(Launched { instance, refused: Vec::new() }));
+        },
+        0,
+        &[
+            "claim x: team=web topology.kubernetes.io/zone=eu-west-1a karpenter.k8s.aws/ec2nodeclass-hash=1",
+            "status: Launched=True",
+        ],
+    )]);
+}
+
+#[test]
+fn launches_that_are_refused() {
+    check(&[
         (
             "When all of a request was refused, the next attempt follows at once, with another token.",
             |it| fails(it, LaunchError::outcome(refused())),
@@ -191,6 +195,12 @@ fn what_came_of_it() {
                 "delete claim x: insufficient_capacity",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn requests_that_fail() {
+    check(&[
         (
             "An answer that was lost is asked for again with the same token. The wait doubles: it is the claim's age.",
             |it| fails(it, LaunchError::of_request(CloudError::Transient { message: "reset".to_owned() })),
@@ -226,6 +236,12 @@ fn what_came_of_it() {
                 "look again at 44",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn failures_of_the_class() {
+    check(&[
         (
             "A refused permission is named, and counted against the class; the same token stays, since an earlier request \
              may have gone through.",

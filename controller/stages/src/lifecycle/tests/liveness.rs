@@ -23,7 +23,7 @@ fn tried_late(it: &mut Fixture) {
 }
 
 #[test]
-fn timeouts() {
+fn launch_timeouts() {
     check(&[
         (
             "A launch that takes too long ends with the last thing that was wrong.",
@@ -63,6 +63,12 @@ fn timeouts() {
                 "delete claim x: launch_timeout",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn registration_timeouts() {
+    check(&[
         (
             "Registration has 15 minutes from the launch.",
             |it| {
@@ -246,7 +252,7 @@ fn expiration() {
 }
 
 #[test]
-fn instances_that_end_by_themselves() {
+fn instances_are_looked_at_in_time() {
     check(&[
         (
             "An instance that the list does not have is looked at.",
@@ -292,7 +298,32 @@ fn instances_that_end_by_themselves() {
             &["look again at 20"],
         ),
         (
-            "That it cannot be found says nothing yet.",
+            "Nobody asks for an instance whose kubelet has come up.",
+            |it| {
+                it.joined();
+                it.hold = Some("pods are being told".to_owned());
+                it.judge(nodeclaim::REGISTERED, Status::Unknown, "RegistrationHookPending", "pods are being told", 10);
+            },
+            15,
+            &["look again at 910"],
+        ),
+        (
+            "A kubelet that reports is better evidence than a list.",
+            |it| {
+                it.initialized();
+                it.listing = Some(Listing { at: at(700), has_instance: false });
+            },
+            700,
+            &["look again at 2595600"],
+        ),
+    ]);
+}
+
+#[test]
+fn instances_that_end_by_themselves() {
+    check(&[
+        (
+            "That an instance cannot be found says nothing yet.",
             |it| {
                 it.launched().judge(nodeclaim::REGISTERED, Status::Unknown, "NodeNotFound", NOT_FOUND, 10);
                 it.listing = Some(Listing { at: at(30), has_instance: false });
@@ -318,25 +349,6 @@ fn instances_that_end_by_themselves() {
                  error on launch",
                 "delete claim x: instance_ended",
             ],
-        ),
-        (
-            "Nobody asks for an instance whose kubelet has come up.",
-            |it| {
-                it.joined();
-                it.hold = Some("pods are being told".to_owned());
-                it.judge(nodeclaim::REGISTERED, Status::Unknown, "RegistrationHookPending", "pods are being told", 10);
-            },
-            15,
-            &["look again at 910"],
-        ),
-        (
-            "A kubelet that reports is better evidence than a list.",
-            |it| {
-                it.initialized();
-                it.listing = Some(Listing { at: at(700), has_instance: false });
-            },
-            700,
-            &["look again at 2595600"],
         ),
         (
             "One that ended while it started ends the claim with the cloud's reason, and counts against the class.",

@@ -13,7 +13,7 @@ use super::check;
 use super::fixture::{at, taint};
 
 #[test]
-fn registration() {
+fn registration_waits() {
     check(&[
         (
             "An instance without a Node is waited for.",
@@ -44,6 +44,21 @@ fn registration() {
             &["status: Launched=True, Registered=Unknown RegistrationHookPending: the partition is not known yet"],
         ),
         (
+            "A Node that is being deleted before it was ours takes no finalizer.",
+            |it| {
+                it.joined();
+                it.nodes[0].metadata.deletion_timestamp = Some(Time(at(15)));
+            },
+            20,
+            &["status: Launched=True, Registered=Unknown NodeNotFound: the Node is being deleted"],
+        ),
+    ]);
+}
+
+#[test]
+fn registration_is_one_write() {
+    check(&[
+        (
             "Labels, finalizer, owner and the removal of the taint are one write. How the launch went stays with the claim.",
             |it| {
                 it.joined();
@@ -56,6 +71,23 @@ fn registration() {
                 "status: Launched=True, Registered=True",
             ],
         ),
+        (
+            "A Node that is ours already, because somebody stopped before the status was written, keeps what others have \
+             changed since.",
+            |it| {
+                it.registered();
+                it.claim.spec.taints = vec![taint("gpu", "NoSchedule")];
+                it.claim.status.as_mut().unwrap().conditions.retain(|one| one.type_ != "Registered");
+            },
+            70,
+            &["node node-1: owners [x]", "status: Launched=True, Registered=True"],
+        ),
+    ]);
+}
+
+#[test]
+fn taints_at_registration() {
+    check(&[
         (
             "A startup taint that the kubelet was told to register with and that is gone has been taken off: it stays off.",
             |it| {
@@ -114,31 +146,11 @@ fn registration() {
                 "status: Launched=True, Registered=True",
             ],
         ),
-        (
-            "A Node that is ours already, because somebody stopped before the status was written, keeps what others have \
-             changed since.",
-            |it| {
-                it.registered();
-                it.claim.spec.taints = vec![taint("gpu", "NoSchedule")];
-                it.claim.status.as_mut().unwrap().conditions.retain(|one| one.type_ != "Registered");
-            },
-            70,
-            &["node node-1: owners [x]", "status: Launched=True, Registered=True"],
-        ),
-        (
-            "A Node that is being deleted before it was ours takes no finalizer.",
-            |it| {
-                it.joined();
-                it.nodes[0].metadata.deletion_timestamp = Some(Time(at(15)));
-            },
-            20,
-            &["status: Launched=True, Registered=Unknown NodeNotFound: the Node is being deleted"],
-        ),
     ]);
 }
 
 #[test]
-fn initialization() {
+fn initialization_waits() {
     check(&[
         (
             "A kubelet that is not ready says why.",
@@ -213,6 +225,12 @@ fn initialization() {
                devices of the Node, Launched=True, Registered=True",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn initialization_is_for_good() {
+    check(&[
         (
             "When all is there, the Node is labelled before the status says so; the class's failures are forgotten.",
             |it| {

@@ -140,6 +140,12 @@ fn pods_leave() {
                 "look again at 1005",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn pods_that_stay() {
+    check(&[
         (
             "A budget is named; the next try comes after as long as the drain has lasted.",
             |it| {
@@ -354,6 +360,12 @@ fn the_instance_ends() {
                 "look again at 1025",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn a_node_with_a_dead_kubelet() {
+    check(&[
         (
             "A dead kubelet with a dead instance is not drained.",
             |it| {
@@ -374,6 +386,12 @@ fn the_instance_ends() {
             1000,
             &["evict web"],
         ),
+    ]);
+}
+
+#[test]
+fn the_claim_is_let_go() {
+    check(&[
         (
             "The claim's finalizer goes last, with what is left of a Node that never registered.",
             |it| {

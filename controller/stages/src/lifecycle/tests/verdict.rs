@@ -93,7 +93,7 @@ fn an_agent_that_is_expected_is_waited_for() {
 }
 
 #[test]
-fn a_fatal_verdict_ends_the_claim() {
+fn a_fatal_verdict_ends_a_claim_without_a_node() {
     const WRONG: &str = "required taint karpenter.sh/unregistered:NoExecute is not in effect";
     check(&[
         (
@@ -133,6 +133,12 @@ fn a_fatal_verdict_ends_the_claim() {
                 "delete claim x: node_verdict",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn a_fatal_verdict_ends_the_claim_of_a_registered_node() {
+    check(&[
         (
             "Of a Node that has registered, initialization has failed.",
             |it| {
@@ -171,6 +177,12 @@ fn a_fatal_verdict_ends_the_claim() {
                 "delete claim x: node_verdict",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn a_verdict_ends_nothing_when_pods_run_or_it_is_lifted() {
+    check(&[
         (
             "A node that takes pods is not given up for a word.",
             |it| {
@@ -180,6 +192,23 @@ fn a_fatal_verdict_ends_the_claim() {
             100,
             &["look again at 2595600"],
         ),
+        (
+            "What was wrong and is not any more ends nothing.",
+            |it| {
+                it.launched();
+                it.judge(NODE_VERDICT, Status::True, "VerdictLifted", "", 12);
+            },
+            12,
+            &[
+                "status: Launched=True, NodeVerdict=True, Registered=Unknown NodeNotFound: Node not registered with cluster",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn an_agent_is_silent_after_an_hour() {
+    check(&[
         (
             "An agent that was heard of may be quiet.",
             |it| {
@@ -210,17 +239,6 @@ fn a_fatal_verdict_ends_the_claim() {
             },
             9000,
             &["look again at 2595600"],
-        ),
-        (
-            "What was wrong and is not any more ends nothing.",
-            |it| {
-                it.launched();
-                it.judge(NODE_VERDICT, Status::True, "VerdictLifted", "", 12);
-            },
-            12,
-            &[
-                "status: Launched=True, NodeVerdict=True, Registered=Unknown NodeNotFound: Node not registered with cluster",
-            ],
         ),
     ]);
 }

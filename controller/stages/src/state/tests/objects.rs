@@ -83,6 +83,21 @@ pub(super) fn object(kind: Kind, name: usize, look: u32) -> Value {
     }
     let rest = match kind {
         Kind::Pod => return pod(meta, &mut ask),
+        Kind::Node | Kind::NodeClaim | Kind::ResourceSlice | Kind::CsiNode => of_a_node(kind, &mut meta, &mut ask),
+        Kind::NodePool | Kind::Ec2NodeClass | Kind::KwokNodeClass => of_a_template(kind, &mut ask),
+        Kind::VolumeAttachment | Kind::PersistentVolumeClaim | Kind::PersistentVolume => of_a_volume(kind, &mut ask),
+        Kind::Namespace => {
+            meta["annotations"] = json!({"muster.dev/pause": pick(&["false", "all"], ask(2))});
+            json!({})
+        }
+        _ => of_pods(kind, &mut ask),
+    };
+    complete(kind, meta, rest)
+}
+
+/// The rest of a Node, and of objects that are there for one node each.
+fn of_a_node(kind: Kind, meta: &mut Value, ask: &mut dyn FnMut(u32) -> u32) -> Value {
+    match kind {
         Kind::Node => json!({
             "spec": {"providerID": pick(&["", "aws:///z/i-0", "aws:///z/i-1", "id-2"], ask(4))},
             "status": {
@@ -101,6 +116,22 @@ pub(super) fn object(kind: Kind, name: usize, look: u32) -> Value {
                 "status": {"providerID": pick(&["", "aws:///z/i-0", "aws:///z/i-1", "id-2"], ask(4)), "allocatable": {"cpu": "4"}},
             })
         }
+        Kind::ResourceSlice => json!({
+            "spec": {
+                "nodeName": format!("x{}", ask(4)), "driver": pick(&["gpu", "net"], ask(2)),
+                "pool": {"name": "p", "generation": ask(2), "resourceSliceCount": 1 + ask(2)},
+            },
+        }),
+        Kind::CsiNode => json!({"spec": {"drivers": [
+            {"name": "ebs.csi.aws.com", "nodeID": "n", "allocatable": {"count": ask(30)}},
+        ]}}),
+        other => panic!("{other:?} is not drawn"),
+    }
+}
+
+/// The rest of a pool or class, from which nodes are made.
+fn of_a_template(kind: Kind, ask: &mut dyn FnMut(u32) -> u32) -> Value {
+    match kind {
         Kind::NodePool => json!({
             "spec": {
                 "weight": 1 + ask(3),
@@ -118,6 +149,13 @@ pub(super) fn object(kind: Kind, name: usize, look: u32) -> Value {
             },
         }),
         Kind::KwokNodeClass => json!({"spec": {"nodeRegistrationDelay": format!("{}s", ask(3))}}),
+        other => panic!("{other:?} is not drawn"),
+    }
+}
+
+/// The rest of a volume, of its claim, or of its attachment.
+fn of_a_volume(kind: Kind, ask: &mut dyn FnMut(u32) -> u32) -> Value {
+    match kind {
         Kind::VolumeAttachment => json!({
             "spec": {
                 "nodeName": format!("x{}", ask(4)), "attacher": "ebs.csi.aws.com",
@@ -125,14 +163,15 @@ pub(super) fn object(kind: Kind, name: usize, look: u32) -> Value {
             },
             "status": {"attached": true},
         }),
-        Kind::ResourceSlice => json!({
-            "spec": {
-                "nodeName": format!("x{}", ask(4)), "driver": pick(&["gpu", "net"], ask(2)),
-                "pool": {"name": "p", "generation": ask(2), "resourceSliceCount": 1 + ask(2)},
-            },
-        }),
         Kind::PersistentVolumeClaim => json!({"spec": {"volumeName": format!("x{}", ask(3))}}),
         Kind::PersistentVolume => json!({"spec": {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "v"}}}),
+        other => panic!("{other:?} is not drawn"),
+    }
+}
+
+/// The rest of an object that is about many pods.
+fn of_pods(kind: Kind, ask: &mut dyn FnMut(u32) -> u32) -> Value {
+    match kind {
         Kind::DaemonSet => json!({"spec": {
             "selector": {"matchLabels": {"app": "d"}},
             "template": {
@@ -140,20 +179,12 @@ pub(super) fn object(kind: Kind, name: usize, look: u32) -> Value {
                 "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": format!("{}m", 1 + ask(3))}}}]},
             },
         }}),
-        Kind::Namespace => {
-            meta["annotations"] = json!({"muster.dev/pause": pick(&["false", "all"], ask(2))});
-            json!({})
-        }
         Kind::PodDisruptionBudget => json!({
             "spec": {"selector": {"matchLabels": {"app": "a"}}}, "status": {"disruptionsAllowed": ask(3)},
         }),
         Kind::PriorityClass => json!({"value": ask(100)}),
-        Kind::CsiNode => json!({"spec": {"drivers": [
-            {"name": "ebs.csi.aws.com", "nodeID": "n", "allocatable": {"count": ask(30)}},
-        ]}}),
         other => panic!("{other:?} is not drawn"),
-    };
-    complete(kind, meta, rest)
+    }
 }
 
 fn complete(kind: Kind, meta: Value, rest: Value) -> Value {
