@@ -134,6 +134,24 @@ fn call(
             positional.push(word);
         }
     }
+    judge_positional(&positional, script, part, bootstrap, findings);
+    refused(&options, part, findings);
+    if let Some(extra) = extra {
+        extra_args(extra, &part.source, bootstrap, findings);
+        if uses_table.is_none_or(|value| !value.is_open) {
+            reserved_by_table(bootstrap, findings);
+        }
+    }
+}
+
+/// Judges the positional words, of which the first names the cluster.
+fn judge_positional(
+    positional: &[&ShellWord],
+    script: &ShellWord,
+    part: &Part,
+    bootstrap: &mut ParsedBootstrap,
+    findings: &mut Findings,
+) {
     // An expansion that only the shell can do may yield options: an array, or a value that is split into words.
     let is_all = |text: &str| ["[@]}", "[*]}", "$@", "$*"].iter().any(|it| text.ends_with(it));
     for (index, word) in positional.iter().enumerate().filter(|(_, word)| word.is_open) {
@@ -169,18 +187,17 @@ fn call(
         }
         Some(_) => {}
     }
-    refused(&options, part, findings);
-    if let Some(extra) = extra {
-        extra_args(extra, &part.source, bootstrap, findings);
-        let sets_pods = |it: &&Argument| it.text.starts_with("--max-pods");
-        if let Some(argument) = bootstrap.arguments.iter().find(sets_pods)
-            && bootstrap.needs_pod_table
-            && uses_table.is_none_or(|value| !value.is_open)
-        {
-            let message = "`--max-pods` is set, and bootstrap.sh reserves memory for the number of its own table";
-            let fix = "add `--use-max-pods false` to the call, and reserve with `--kube-reserved` what the pods need";
-            findings.add_with_fix(&verdicts::KA30, message, fix, argument.place.clone(), &argument.text);
-        }
+}
+
+/// Reports a number of pods that is not the one for which bootstrap.sh reserves memory.
+fn reserved_by_table(bootstrap: &ParsedBootstrap, findings: &mut Findings) {
+    let sets_pods = |it: &&Argument| it.text.starts_with("--max-pods");
+    if let Some(argument) = bootstrap.arguments.iter().find(sets_pods)
+        && bootstrap.needs_pod_table
+    {
+        let message = "`--max-pods` is set, and bootstrap.sh reserves memory for the number of its own table";
+        let fix = "add `--use-max-pods false` to the call, and reserve with `--kube-reserved` what the pods need";
+        findings.add_with_fix(&verdicts::KA30, message, fix, argument.place.clone(), &argument.text);
     }
 }
 

@@ -29,21 +29,7 @@ pub(crate) fn read(
             return findings.add(&verdicts::UD25, message, source.at(line), line_text(text, line));
         }
     };
-    for (key, line, _) in tree.get("settings").map(Tree::entries).unwrap_or_default() {
-        if TABLES.contains(&key.as_str()) {
-            continue;
-        }
-        let nearest = likeness::nearest(key, TABLES);
-        let meant = nearest.map(|it| format!("; did you mean `settings.{it}`?")).unwrap_or_default();
-        // A table that exists in a newer Bottlerocket version is an error only on older versions.
-        let severity = if nearest.is_some() { Severity::Error } else { Severity::Warning };
-        let message = format!("no setting is named `settings.{key}`{meant}");
-        findings.add_as(severity, &verdicts::UD06, message, source.at(*line), line_text(text, *line));
-    }
-    for (key, line, _) in tree.entries().iter().filter(|(key, ..)| key != "settings") {
-        let message = format!("Bottlerocket only takes settings below `settings`, not `{key}`");
-        findings.add(&verdicts::UD06, message, source.at(*line), line_text(text, *line));
-    }
+    names(&tree, &source, text, findings);
     types(&tree, &mut |path, wanted, found, line| {
         let message = format!("`{path}` must be {wanted}, not {found}");
         let fix = format!("write {wanted}");
@@ -56,28 +42,7 @@ pub(crate) fn read(
         return;
     };
     bootstrap.configures_kubelet = true;
-    for fault in BOTTLEROCKET.check(kubernetes, None) {
-        let path = format!("settings.kubernetes.{}", fault.path);
-        let (place, shown) = (source.at(fault.line), line_text(text, fault.line));
-        match fault.kind {
-            FieldFaultKind::Type { wanted, found } => {
-                findings.add(&verdicts::UD25, format!("`{path}` must be {wanted}, not {found}"), place, shown);
-            }
-            FieldFaultKind::Unknown { nearest } => {
-                let meant = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
-                // A setting that exists in a newer Bottlerocket version is an error only on older versions.
-                let severity = if meant.is_empty() { Severity::Warning } else { Severity::Error };
-                findings.add_as(
-                    severity,
-                    &verdicts::UD06,
-                    format!("no setting is named `{path}`{meant}"),
-                    place,
-                    shown,
-                );
-            }
-            FieldFaultKind::OtherVersion { .. } | FieldFaultKind::Twice => {}
-        }
-    }
+    fields(kubernetes, &source, text, findings);
     values(kubernetes, &mut |key, wanted, line| {
         let message = format!("`settings.kubernetes.{key}` must be {wanted}");
         let fix = format!("write {wanted}");
@@ -106,6 +71,57 @@ pub(crate) fn read(
         hostname: stated("hostname-override"),
         ..Settings::default()
     };
+    labels_and_taints(kubernetes, &source, text, &mut settings, findings);
+    bootstrap.settings = Some(settings);
+}
+
+/// Reports tables that no version has.
+fn names(tree: &Tree, source: &Source, text: &str, findings: &mut Findings) {
+    for (key, line, _) in tree.get("settings").map(Tree::entries).unwrap_or_default() {
+        if TABLES.contains(&key.as_str()) {
+            continue;
+        }
+        let nearest = likeness::nearest(key, TABLES);
+        let meant = nearest.map(|it| format!("; did you mean `settings.{it}`?")).unwrap_or_default();
+        // A table that exists in a newer Bottlerocket version is an error only on older versions.
+        let severity = if nearest.is_some() { Severity::Error } else { Severity::Warning };
+        let message = format!("no setting is named `settings.{key}`{meant}");
+        findings.add_as(severity, &verdicts::UD06, message, source.at(*line), line_text(text, *line));
+    }
+    for (key, line, _) in tree.entries().iter().filter(|(key, ..)| key != "settings") {
+        let message = format!("Bottlerocket only takes settings below `settings`, not `{key}`");
+        findings.add(&verdicts::UD06, message, source.at(*line), line_text(text, *line));
+    }
+}
+
+/// Reports Kubernetes settings of a wrong type, or that no version has.
+fn fields(kubernetes: &Tree, source: &Source, text: &str, findings: &mut Findings) {
+    for fault in BOTTLEROCKET.check(kubernetes, None) {
+        let path = format!("settings.kubernetes.{}", fault.path);
+        let (place, shown) = (source.at(fault.line), line_text(text, fault.line));
+        match fault.kind {
+            FieldFaultKind::Type { wanted, found } => {
+                findings.add(&verdicts::UD25, format!("`{path}` must be {wanted}, not {found}"), place, shown);
+            }
+            FieldFaultKind::Unknown { nearest } => {
+                let meant = nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default();
+                // A setting that exists in a newer Bottlerocket version is an error only on older versions.
+                let severity = if meant.is_empty() { Severity::Warning } else { Severity::Error };
+                findings.add_as(
+                    severity,
+                    &verdicts::UD06,
+                    format!("no setting is named `{path}`{meant}"),
+                    place,
+                    shown,
+                );
+            }
+            FieldFaultKind::OtherVersion { .. } | FieldFaultKind::Twice => {}
+        }
+    }
+}
+
+/// Reads the labels and taints of the node.
+fn labels_and_taints(kubernetes: &Tree, source: &Source, text: &str, settings: &mut Settings, findings: &mut Findings) {
     for (key, line, value) in kubernetes.get("node-labels").map(Tree::entries).unwrap_or_default() {
         let Some(value) = value.text() else { continue };
         if !is_label_value(value) {
@@ -115,11 +131,10 @@ pub(crate) fn read(
         settings.labels.push((key.clone(), value.to_owned(), source.at(*line)));
     }
     for (key, line, value) in kubernetes.get("node-taints").map(Tree::entries).unwrap_or_default() {
-        taints(key, value, &mut settings, &mut |verdict, message: String| {
+        taints(key, value, settings, &mut |verdict, message: String| {
             findings.add(verdict, message, source.at(*line), line_text(text, *line));
         });
     }
-    bootstrap.settings = Some(settings);
 }
 
 /// Tables below `settings`. Source: bottlerocket-os/bottlerocket, documentation of the settings, 1.20 and later.

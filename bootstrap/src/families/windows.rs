@@ -4,7 +4,7 @@ use crate::finding::{Findings, Severity};
 use crate::likeness;
 use crate::network::Network;
 use crate::parsed::{Argument, ParsedBootstrap, Stated};
-use crate::place::{Source, line_of, line_text};
+use crate::place::{Place, Source, line_of, line_text};
 use crate::tree::{self, Tree};
 use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
@@ -173,11 +173,7 @@ fn read_call(call: &[PowerShellWord], source: &Source, bootstrap: &mut ParsedBoo
                 words.next();
                 continue;
             }
-            let plain = name.replace('-', "");
-            let meant = likeness::nearest(&plain, PARAMETERS.iter().copied());
-            let meant = meant.map(|meant| format!("; did you mean `-{meant}`?")).unwrap_or_default();
-            let message = format!("Start-EKSBootstrap.ps1 has no parameter `-{name}`{meant}");
-            findings.add(&verdicts::WN04, message, place, &word.text);
+            findings.add(&verdicts::WN04, unknown(name), place, &word.text);
             if let Some(value) = words.clone().next().filter(|next| next.is_quoted || !next.text.starts_with('-')) {
                 bootstrap.lose(&value.text, &source.at(value.line));
                 words.next();
@@ -199,18 +195,8 @@ fn read_call(call: &[PowerShellWord], source: &Source, bootstrap: &mut ParsedBoo
             "ServiceCIDR" => bootstrap.service_cidr = stated(),
             "DNSClusterIP" => dns = stated(),
             "KubeletExtraArgs" => {
-                let arguments = split_command_line(&value.text).into_iter().map(|word| Argument {
-                    is_open: value.is_open && word.text.contains('$'),
-                    text: word.text,
-                    place: source.at(value.line),
-                });
-                bootstrap.arguments.extend(arguments);
-                if let Some(cut) = words.clone().next().filter(|next| next.is_attached) {
-                    bootstrap.lose(&cut.text, &source.at(cut.line));
-                    let message = format!("PowerShell ends the value of `-{parameter}` at its second quote");
-                    let fix = "put the whole value between single quotes, with double quotes inside";
-                    findings.add_with_fix(&verdicts::KA34, message, fix, source.at(cut.line), &cut.text);
-                }
+                let cut = words.clone().next().filter(|next| next.is_attached);
+                extra_args(value, cut, source, bootstrap, findings);
             }
             _ => {}
         }
@@ -222,17 +208,54 @@ fn read_call(call: &[PowerShellWord], source: &Source, bootstrap: &mut ParsedBoo
             (!name.is_open).then(|| Stated { text: name.text.clone(), place: source.at(name.line) });
     }
     let line = call.first().map_or(1, |word| word.line);
-    if !is_open && (!given.contains(&"APIServerEndpoint") || !given.contains(&"Base64ClusterCA")) {
-        let message = "the script asks EKS for the cluster's endpoint and certificate authority";
-        findings.add_as(Severity::Info, &verdicts::WN08, message, source.at(line), "Start-EKSBootstrap.ps1");
-    }
-    if !is_open && !given.contains(&"EKSClusterName") {
-        let fix = "add `-EKSClusterName` with the name of the cluster";
-        let message = "`-EKSClusterName` is missing";
-        findings.add_with_fix(&verdicts::UD07, message, fix, source.at(line), "Start-EKSBootstrap.ps1");
+    if !is_open {
+        missing(&given, &source.at(line), findings);
     }
     if let Some(dns) = dns {
         cluster_dns(&dns, bootstrap, findings);
+    }
+}
+
+/// Returns the message about a parameter that the script does not have.
+fn unknown(name: &str) -> String {
+    let plain = name.replace('-', "");
+    let meant = likeness::nearest(&plain, PARAMETERS.iter().copied());
+    let meant = meant.map(|meant| format!("; did you mean `-{meant}`?")).unwrap_or_default();
+    format!("Start-EKSBootstrap.ps1 has no parameter `-{name}`{meant}")
+}
+
+/// Reads the value of `-KubeletExtraArgs`. `cut` is a word attached to it, which PowerShell cuts off.
+fn extra_args(
+    value: &PowerShellWord,
+    cut: Option<&PowerShellWord>,
+    source: &Source,
+    bootstrap: &mut ParsedBootstrap,
+    findings: &mut Findings,
+) {
+    let arguments = split_command_line(&value.text).into_iter().map(|word| Argument {
+        is_open: value.is_open && word.text.contains('$'),
+        text: word.text,
+        place: source.at(value.line),
+    });
+    bootstrap.arguments.extend(arguments);
+    if let Some(cut) = cut {
+        bootstrap.lose(&cut.text, &source.at(cut.line));
+        let message = "PowerShell ends the value of `-KubeletExtraArgs` at its second quote";
+        let fix = "put the whole value between single quotes, with double quotes inside";
+        findings.add_with_fix(&verdicts::KA34, message, fix, source.at(cut.line), &cut.text);
+    }
+}
+
+/// Reports parameters that the call does not give.
+fn missing(given: &[&str], place: &Place, findings: &mut Findings) {
+    if !given.contains(&"APIServerEndpoint") || !given.contains(&"Base64ClusterCA") {
+        let message = "the script asks EKS for the cluster's endpoint and certificate authority";
+        findings.add_as(Severity::Info, &verdicts::WN08, message, place.clone(), "Start-EKSBootstrap.ps1");
+    }
+    if !given.contains(&"EKSClusterName") {
+        let fix = "add `-EKSClusterName` with the name of the cluster";
+        let message = "`-EKSClusterName` is missing";
+        findings.add_with_fix(&verdicts::UD07, message, fix, place.clone(), "Start-EKSBootstrap.ps1");
     }
 }
 

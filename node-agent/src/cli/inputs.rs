@@ -28,6 +28,11 @@ pub(super) fn read(
     stdin: &mut dyn Read,
     notes: &mut Vec<String>,
 ) -> Result<Report, Failure> {
+    if names_no_input(&arguments) {
+        let message = "nothing to validate\n\nhint: give --user-data FILE, -f with an EC2NodeClass, --env-file FILE, \
+                       --kubelet-config FILE, --kubelet PATH or --image";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     let ValidateArguments {
         user_data,
         file,
@@ -45,17 +50,6 @@ pub(super) fn read(
         offline: _,
         output: _,
     } = arguments;
-    if user_data.is_none()
-        && file.is_none()
-        && env_file.is_none()
-        && kubelet_config.is_empty()
-        && !image
-        && kubelet.is_none()
-    {
-        let message = "nothing to validate\n\nhint: give --user-data FILE, -f with an EC2NodeClass, --env-file FILE, \
-                       --kubelet-config FILE, --kubelet PATH or --image";
-        return Err(Failure::Usage(message.to_owned()));
-    }
     let asked = kubelet.as_deref().map(ask).transpose()?.unwrap_or_default();
     let Kubelet { flags: asked_flags, arch: kubelet_arch } = asked;
     let flags = of_version(asked_flags.unwrap_or_default(), kubelet_version, notes)?;
@@ -82,14 +76,7 @@ pub(super) fn read(
         class: None,
     };
     if image {
-        let places = image::places(ami_family)?;
-        input.image = Some(image::look(image::root(), places));
-        input.containerd_version = image::containerd_version(image::root());
-        if *places == WINDOWS {
-            notes.push(
-                "not on this platform: the machine id, cloud-init, nodeadm, runc and drivers of Neuron".to_owned(),
-            );
-        }
+        read_image(&mut input, notes)?;
     }
     if let Some(path) = file {
         let manifest = text_file(&path, stdin)?;
@@ -104,6 +91,27 @@ pub(super) fn read(
         input.user_data = Some(UserData::read(&bytes, "user-data"));
     }
     Ok(validate(&input))
+}
+
+/// Returns true if the arguments name nothing to read.
+fn names_no_input(arguments: &ValidateArguments) -> bool {
+    arguments.user_data.is_none()
+        && arguments.file.is_none()
+        && arguments.env_file.is_none()
+        && arguments.kubelet_config.is_empty()
+        && !arguments.image
+        && arguments.kubelet.is_none()
+}
+
+/// Reads the image of this machine, which must be of the input's family.
+fn read_image(input: &mut BootstrapInput, notes: &mut Vec<String>) -> Result<(), Failure> {
+    let places = image::places(input.family)?;
+    input.image = Some(image::look(image::root(), places));
+    input.containerd_version = image::containerd_version(image::root());
+    if *places == WINDOWS {
+        notes.push("not on this platform: the machine id, cloud-init, nodeadm, runc and drivers of Neuron".to_owned());
+    }
+    Ok(())
 }
 
 /// Returns the flags of the kubelet, with its version if an argument names one.

@@ -73,30 +73,24 @@ pub(super) async fn follow(
     let mut client = NodeReportsClient::new(channel.clone());
     let mut answers = answered(client.follow(ReceiverStream::new(saying)), CALL).await?;
 
-    let mut standing = FatalSince::default();
-    let mut sequence = 0;
+    let mut outbox = Outbox::default();
     let mut renewed_at: Option<Instant> = None;
-    // True if the trusted authorities changed since the last `Hello`.
-    let mut has_news_of_itself = false;
-    // Last notice sent. Sent again on each connection, since the previous one may have lost it.
-    let mut announced = None;
     // Log bundle, while it is collected and until it is sent.
     let mut collecting = OptionFuture::from(None);
     let mut collected: Option<LogBundle> = None;
     let mut asked_at: Option<Instant> = None;
-    let mut due = Due { wanted: Some(Instant::now()), ..Due::default() };
+    outbox.due.want(Instant::now());
     reports.mark_unchanged();
     loop {
-        // A notice does not wait for the interval.
-        let is_urgent = has_news_of_itself || news(&reports.borrow(), announced.as_ref()).is_some();
+        let is_urgent = outbox.is_urgent(&reports.borrow());
         let renewal = until_renewal(credential.renew_at(), Timestamp::now(), renewed_at.map(|at| at.elapsed()));
         tokio::select! {
             answer = answers.message() => match answer? {
                 None => return Ok(()),
                 Some(answer) => match answer.message {
                     Some(Answer::Configuration(wanted)) => {
-                        due.interval = Duration::from_millis(wanted.report_interval_ms.into());
-                        has_news_of_itself |= beliefs.heed(&wanted.authorities);
+                        outbox.due.interval = Duration::from_millis(wanted.report_interval_ms.into());
+                        outbox.has_news_of_itself |= beliefs.heed(&wanted.authorities);
                         node.on_news(&News::Followed);
                     }
                     Some(Answer::Acknowledgement(kept)) => node.on_news(&News::Kept(kept.sequence)),
@@ -104,11 +98,7 @@ pub(super) async fn follow(
                     Some(Answer::SendBundle(_)) if asked_at.is_none_or(|at| at.elapsed() >= BETWEEN_BUNDLES) => {
                         asked_at = Some(Instant::now());
                         let report = reports.borrow().clone();
-                        let verdict = report.verdict.as_ref().map(|it| it.code.clone()).unwrap_or_default();
-                        let logs = node.logs(report, LARGEST_SENT);
-                        collecting = OptionFuture::from(Some(Box::pin(async move {
-                            logs.await.map(|text| LogBundle { verdict, content: text.into_bytes() })
-                        })));
+                        collecting = OptionFuture::from(Some(Box::pin(bundle(node, report))));
                     }
                     Some(Answer::SendBundle(_)) | None => {}
                 },
@@ -125,33 +115,64 @@ pub(super) async fn follow(
             }
             changed = reports.changed() => {
                 changed.map_err(|_| Fault::Ending)?;
-                due.want(Instant::now());
+                outbox.due.want(Instant::now());
             }
-            permit = ready(&said, if is_urgent { Some(Instant::now()) } else { due.at() }) => {
+            permit = ready(&said, if is_urgent { Some(Instant::now()) } else { outbox.due.at() }) => {
                 let permit = permit.map_err(|_| Fault::Cut)?;
-                if std::mem::take(&mut has_news_of_itself) {
+                if std::mem::take(&mut outbox.has_news_of_itself) {
                     permit.send(send(beliefs.hello(&boot_id)));
                     continue;
                 }
-                let now = Instant::now();
                 let current = reports.borrow_and_update().clone();
-                if let Some(news) = news(&current, announced.as_ref()) {
-                    permit.send(send(Message::Notice(news.clone())));
-                    announced = Some(news);
-                    // The report with the notice is still to be sent.
-                    due.want(now);
-                    continue;
-                }
-                let (verdict, again) = standing.judge(&current, now);
-                sequence += 1;
-                permit.send(send(Message::Report(report(&current, verdict, sequence))));
-                (due.last, due.wanted) = (Some(now), again);
+                permit.send(send(outbox.next(&current, Instant::now())));
             }
             () = sleep(renewal) => {
                 renewed_at = Some(Instant::now());
                 credential.renew(channel).await?;
             }
         }
+    }
+}
+
+/// Collects the logs with the report, for the controller.
+fn bundle(node: &impl Node, report: Report) -> impl Future<Output = Option<LogBundle>> {
+    let verdict = report.verdict.as_ref().map(|it| it.code.clone()).unwrap_or_default();
+    let logs = node.logs(report, LARGEST_SENT);
+    async move { logs.await.map(|text| LogBundle { verdict, content: text.into_bytes() }) }
+}
+
+/// State of the messages about the node on one connection.
+#[derive(Default)]
+struct Outbox {
+    /// Error that is fatal once it has held for some time.
+    standing: FatalSince,
+    /// Number of the last report.
+    sequence: u64,
+    /// True if the trusted authorities changed since the last `Hello`.
+    has_news_of_itself: bool,
+    /// Last notice sent. Sent again on each connection, since the previous one may have lost it.
+    announced: Option<Notice>,
+    due: Due,
+}
+
+impl Outbox {
+    /// Returns true if the next message does not wait for the interval, as for a notice.
+    fn is_urgent(&self, current: &Report) -> bool {
+        self.has_news_of_itself || news(current, self.announced.as_ref()).is_some()
+    }
+
+    /// Returns the next message about the node: its notice, if that is new, else the report.
+    fn next(&mut self, current: &Report, now: Instant) -> Message {
+        if let Some(news) = news(current, self.announced.as_ref()) {
+            self.announced = Some(news.clone());
+            // The report with the notice is still to be sent.
+            self.due.want(now);
+            return Message::Notice(news);
+        }
+        let (verdict, again) = self.standing.judge(current, now);
+        self.sequence += 1;
+        (self.due.last, self.due.wanted) = (Some(now), again);
+        Message::Report(report(current, verdict, self.sequence))
     }
 }
 

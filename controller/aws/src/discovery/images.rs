@@ -149,13 +149,8 @@ fn parameters(alias: &str, kubernetes: &str) -> Result<Vec<Parameter>, AliasErro
     let unknown = || AliasError::Unknown(alias.to_owned());
     let (family, version) = alias.split_once('@').ok_or_else(unknown)?;
     let family = muster_api::nodeclass::AmiFamily::from_alias(family).map(AmiFamily::from).ok_or_else(unknown)?;
-    let unsupported =
-        |hint| AliasError::Unsupported { alias: alias.to_owned(), kubernetes: kubernetes.to_owned(), hint };
-    if family == AmiFamily::Al2 && minor(kubernetes) >= Some(33) {
-        return Err(unsupported("Amazon Linux 2 ends with 1.32, use al2023"));
-    }
-    if family == AmiFamily::Windows2025 && minor(kubernetes) < Some(35) {
-        return Err(unsupported("Windows Server 2025 begins with 1.35, use windows2022"));
+    if let Some(hint) = instead_of(family, kubernetes) {
+        return Err(AliasError::Unsupported { alias: alias.to_owned(), kubernetes: kubernetes.to_owned(), hint });
     }
     use Architecture::{Amd64, Arm64};
     use Variant::{Neuron, Nvidia, Standard};
@@ -211,20 +206,36 @@ fn parameters(alias: &str, kubernetes: &str) -> Result<Vec<Parameter>, AliasErro
             .to_vec()
         }
         AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => {
-            let year = family.name().trim_start_matches("Windows");
-            let stem = format!("Windows_Server-{year}-English-Core-EKS_Optimized-{kubernetes}");
-            let build = family.windows_build().unwrap_or_default();
-            vec![Parameter {
-                name: format!("/aws/service/ami-windows-latest/{stem}/image_id"),
-                requirements: sorted(vec![
-                    requirement(labels::ARCH, Operator::In, &[labels::AMD64]),
-                    requirement(labels::OS, Operator::In, &[labels::WINDOWS]),
-                    requirement(labels::WINDOWS_BUILD, Operator::In, &[build]),
-                ]),
-            }]
+            vec![of_windows(family, kubernetes)]
         }
         AmiFamily::Custom => return Err(unknown()),
     })
+}
+
+/// Returns a hint on an alternative if the family has no images for the version.
+fn instead_of(family: AmiFamily, kubernetes: &str) -> Option<&'static str> {
+    match family {
+        AmiFamily::Al2 if minor(kubernetes) >= Some(33) => Some("Amazon Linux 2 ends with 1.32, use al2023"),
+        AmiFamily::Windows2025 if minor(kubernetes) < Some(35) => {
+            Some("Windows Server 2025 begins with 1.35, use windows2022")
+        }
+        _ => None,
+    }
+}
+
+/// Returns the parameter of a Windows family, which publishes only its newest image.
+fn of_windows(family: AmiFamily, kubernetes: &str) -> Parameter {
+    let year = family.name().trim_start_matches("Windows");
+    let stem = format!("Windows_Server-{year}-English-Core-EKS_Optimized-{kubernetes}");
+    let build = family.windows_build().unwrap_or_default();
+    Parameter {
+        name: format!("/aws/service/ami-windows-latest/{stem}/image_id"),
+        requirements: sorted(vec![
+            requirement(labels::ARCH, Operator::In, &[labels::AMD64]),
+            requirement(labels::OS, Operator::In, &[labels::WINDOWS]),
+            requirement(labels::WINDOWS_BUILD, Operator::In, &[build]),
+        ]),
+    }
 }
 
 fn minor(kubernetes: &str) -> Option<u32> {

@@ -57,12 +57,32 @@ impl<P: Provider> Leader<P> {
 
     pub(super) fn take_in(&mut self, changed: &Changed) {
         let now = now();
-        let cluster = self.context.cluster_cache.read();
-        if changed.has_new_policy || unhealthy::remember(&self.context, changed, &cluster, now) {
+        let context = Arc::clone(&self.context);
+        let cluster = context.cluster_cache.read();
+        if changed.has_new_policy || unhealthy::remember(&context, changed, &cluster, now) {
             self.pass_schedule.hurry();
         } else {
             self.pass_schedule.stir();
         }
+        self.forget_outdated(changed);
+        for claim in changed.claims.iter().filter_map(|name| cluster.claim(name)) {
+            context.leader_state().plan.observe(claim, now);
+        }
+        self.queue_concerned(changed, &cluster, now);
+        context.leader_state().left.extend(changed.left.iter().cloned());
+        reconcile::remember_moves(&context, &cluster, &changed.moved, now);
+        self.open_window(changed, &cluster, now);
+        // What stays pending is decided again soon after a change, and seldom without one.
+        self.has_changed = true;
+        self.decide_at = self.decide_at.map(|moment| moment.min(after(now, RETRY)));
+        if changed.has_strayed && self.is_any_crowded(changed, &cluster) {
+            self.decide_at = Some(now);
+        }
+        self.schedule_nominations(changed, &cluster, now);
+    }
+
+    /// Forgets what was derived from objects that have changed.
+    fn forget_outdated(&self, changed: &Changed) {
         let of_daemons = [Kind::DaemonSet, Kind::LimitRange, Kind::RuntimeClass];
         if changed.has_new_policy || of_daemons.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.context.leader_state().plan.forget_fruitless();
@@ -71,20 +91,21 @@ impl<P: Provider> Leader<P> {
         if of_overlays.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.context.leader_state().overlaid = None;
         }
+    }
+
+    /// Queues the objects to be reconciled, and the disruption commands that concern the claims.
+    fn queue_concerned(&mut self, changed: &Changed, cluster: &Cluster, now: Timestamp) {
         if buffers::concern(changed) {
             self.work_queue.want(Item::Buffers, now);
-            if buffers::are_kept(&self.context, &cluster) {
+            if buffers::are_kept(&self.context, cluster) {
                 self.window.arrive("buffers", now);
             }
         }
         if changed.has_new_policy || changed.kinds.contains(Kind::NodeOverlay) {
             self.work_queue.want(Item::Overlays, now);
         }
-        for claim in changed.claims.iter().filter_map(|name| cluster.claim(name)) {
-            self.context.leader_state().plan.observe(claim, now);
-        }
         let is_of_class = Kind::named(P::CLASS).is_some_and(|kind| changed.kinds.contains(kind));
-        for (item, moment) in of_pools_and_classes(changed, &cluster, P::CLASS, now) {
+        for (item, moment) in of_pools_and_classes(changed, cluster, P::CLASS, now) {
             // When its class becomes ready, a pool is reconciled again even if it was just reconciled.
             if moment <= now && (changed.has_new_policy || is_of_class) {
                 self.work_queue.insist(item, moment);
@@ -98,11 +119,13 @@ impl<P: Provider> Leader<P> {
             let moment = if is_of_pods && stays { after(now, CROWD) } else { now };
             self.work_queue.want(Item::Claim(name.to_string()), moment);
         }
-        for item in changed.claims.iter().flat_map(|claim| disruption::concern(&cluster, claim)) {
+        for item in changed.claims.iter().flat_map(|claim| disruption::concern(cluster, claim)) {
             self.commands.want(item, now);
         }
-        self.context.leader_state().left.extend(changed.left.iter().cloned());
-        reconcile::remember_moves(&self.context, &cluster, &changed.moved, now);
+    }
+
+    /// Opens the provisioning window for pods that need a node, and for a changed supply of nodes.
+    fn open_window(&mut self, changed: &Changed, cluster: &Cluster, now: Timestamp) {
         for path in &changed.waiting {
             if let Some(pod) = cluster.pod(path) {
                 // A pod newly marked unschedulable opens the window again; a pod newly nominated does not.
@@ -129,16 +152,14 @@ impl<P: Provider> Leader<P> {
         let supply = [Kind::NodePool, Kind::Ec2NodeClass, Kind::KwokNodeClass, Kind::NodeOverlay];
         let is_of_use = cluster.count_unbound() > 0
             || cluster.pools().any(|pool| pool.spec.replicas.is_some())
-            || buffers::are_kept(&self.context, &cluster);
+            || buffers::are_kept(&self.context, cluster);
         if is_of_use && supply.iter().any(|kind| changed.kinds.contains(*kind)) {
             self.window.arrive("supply", now);
         }
-        // What stays pending is decided again soon after a change, and seldom without one.
-        self.has_changed = true;
-        self.decide_at = self.decide_at.map(|moment| moment.min(after(now, RETRY)));
-        if changed.has_strayed && self.is_any_crowded(changed, &cluster) {
-            self.decide_at = Some(now);
-        }
+    }
+
+    /// Sets the time of the next nominations.
+    fn schedule_nominations(&mut self, changed: &Changed, cluster: &Cluster, now: Timestamp) {
         // A pod was bound elsewhere than planned, so its place can go to a pod that is about to be tried; or a pod has
         // lost its nomination, and its room is not reserved.
         if changed.has_strayed || changed.has_forgotten && self.context.leader_state().plan.has_any_place() {
@@ -147,6 +168,7 @@ impl<P: Provider> Leader<P> {
         let concerns_nodes = [Kind::Node, Kind::NodeClaim].iter().any(|kind| changed.kinds.contains(*kind));
         if concerns_nodes || !changed.waiting.is_empty() {
             // Do not delay nominations while nodes are held for them.
+            let is_of_pods = changed.kinds.is_only(Kind::Pod);
             let is_held = self.context.leader_state().gates.is_any_held();
             let soon = after(now, if is_of_pods && !is_held { CROWD } else { gather(cluster.count_unbound()) });
             self.nominate_at = Some(self.nominate_at.map_or(soon, |moment| moment.min(soon)));
