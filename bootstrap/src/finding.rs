@@ -70,7 +70,7 @@ impl Findings {
         place: Place,
         text: impl AsRef<str>,
     ) {
-        self.push(verdict, verdict.severity, message.as_ref(), None, place, text.as_ref());
+        self.push(verdict, verdict.severity, message.as_ref(), None, (place, text.as_ref()));
     }
 
     /// Adds a finding with a severity other than that of its verdict.
@@ -82,7 +82,7 @@ impl Findings {
         place: Place,
         text: impl AsRef<str>,
     ) {
-        self.push(verdict, severity, message.as_ref(), None, place, text.as_ref());
+        self.push(verdict, severity, message.as_ref(), None, (place, text.as_ref()));
     }
 
     /// Adds a finding with a more specific fix than that of its verdict.
@@ -94,7 +94,7 @@ impl Findings {
         place: Place,
         text: impl AsRef<str>,
     ) {
-        self.add_with_fix_as(verdict.severity, verdict, message, fix, place, text);
+        self.add_with_fix_as(verdict.severity, verdict, message, fix, (place, text));
     }
 
     /// Adds a finding with its own severity and a more specific fix.
@@ -104,10 +104,9 @@ impl Findings {
         verdict: &'static Verdict,
         message: impl AsRef<str>,
         fix: &str,
-        place: Place,
-        text: impl AsRef<str>,
+        (place, text): (Place, impl AsRef<str>),
     ) {
-        self.push(verdict, severity, message.as_ref(), Some(fix), place, text.as_ref());
+        self.push(verdict, severity, message.as_ref(), Some(fix), (place, text.as_ref()));
     }
 
     fn push(
@@ -116,8 +115,7 @@ impl Findings {
         severity: Severity,
         message: &str,
         fix: Option<&str>,
-        place: Place,
-        text: &str,
+        (place, text): (Place, &str),
     ) {
         // Ten thousand findings on a document of a few kilobytes do not help the reader.
         const MOST: usize = 200;

@@ -120,8 +120,9 @@ fn judge(
     rules::arguments::check(bootstrap, parsed, &input.flags, findings);
     rules::config::fields(bootstrap, input.flags.version, findings);
     if bootstrap.configures_kubelet {
-        let instance_type = input.instance_type.as_deref();
-        rules::config::whole(bootstrap, parsed, config, family, input.flags.version, instance_type, findings);
+        let (version, instance_type) = (input.flags.version, input.instance_type.as_deref());
+        let target = rules::config::Target { family, version, instance_type };
+        rules::config::whole(bootstrap, parsed, config, target, findings);
     }
     rules::containerd::version(bootstrap, input.containerd_version.as_deref(), findings);
     rules::pods::expression(bootstrap, input.instance_type.as_deref(), findings);

@@ -131,9 +131,8 @@ impl Spec<'_> {
                     let message = "nodes cannot reach a controller at this address: it is local to a machine, or a name that \
                                    only pods can resolve";
                     let fix = "write the address of a load balancer, or a name that the VPC's DNS knows";
-                    let place = self.place(line);
-                    let severity = Severity::Warning;
-                    self.findings.add_with_fix_as(severity, &verdicts::UD31, message, fix, place, field("address"));
+                    let (severity, evidence) = (Severity::Warning, (self.place(line), field("address")));
+                    self.findings.add_with_fix_as(severity, &verdicts::UD31, message, fix, evidence);
                 }
                 Some(_) => {}
             }

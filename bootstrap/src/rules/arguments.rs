@@ -100,7 +100,7 @@ fn without_effect(bootstrap: &ParsedBootstrap, parsed: &Parsed, findings: &mut F
                 let message = format!("`{bad}` is not an IP address, so the kubelet ignores it");
                 let fix = "write the address of the node, or remove the flag";
                 let place = argument.place.clone();
-                findings.add_with_fix_as(Severity::Warning, &verdicts::KA33, message, fix, place, &argument.text);
+                findings.add_with_fix_as(Severity::Warning, &verdicts::KA33, message, fix, (place, &argument.text));
             }
             "register-with-taints" => {
                 let Some(taint) = given.value.split(',').find(|it| it.ends_with('-')) else { continue };
@@ -110,7 +110,7 @@ fn without_effect(bootstrap: &ParsedBootstrap, parsed: &Parsed, findings: &mut F
                 let message = format!("`{taint}` has the form that removes a taint, so it sets none");
                 let fix = "write the taint without the last `-`, or remove it";
                 let place = argument.place.clone();
-                findings.add_with_fix_as(Severity::Warning, &verdicts::KA03, message, fix, place, &argument.text);
+                findings.add_with_fix_as(Severity::Warning, &verdicts::KA03, message, fix, (place, &argument.text));
             }
             _ => {}
         }

@@ -42,15 +42,15 @@ pub(crate) fn content(user_data: &UserData, family: Family, is_told: bool, findi
         let fix = "write the user data that the image's family starts from, and check that the tool that launches the \
                    node passes it on";
         let message = "the user data is empty";
-        findings.add_with_fix_as(severity, &verdicts::UD03, message, fix, user_data.anywhere(), "");
+        findings.add_with_fix_as(severity, &verdicts::UD03, message, fix, (user_data.anywhere(), ""));
         return false;
     }
     if family == Family::Custom && !is_told {
         let line = user_data.text().lines().position(|line| !line.trim().is_empty()).unwrap_or_default() + 1;
         let message = "the user data does not have the format of any AMI family, so it was not validated";
         let fix = "set the family with `--ami-family`; for `Custom`, only parts in a known format are validated";
-        let (place, shown) = (user_data.at(line), line_text(user_data.text(), line));
-        findings.add_with_fix_as(Severity::Warning, &verdicts::UD03, message, fix, place, shown);
+        let evidence = (user_data.at(line), line_text(user_data.text(), line));
+        findings.add_with_fix_as(Severity::Warning, &verdicts::UD03, message, fix, evidence);
     }
     true
 }

@@ -48,10 +48,9 @@ pub(crate) fn check(spec: &Tree, part: &Part, findings: &mut Findings) {
     }
     for mount in storage.and_then(|storage| storage.get("disabledMounts")).map(Tree::items).unwrap_or_default() {
         let Some(name) = mount.text().filter(|name| !MOUNTS.contains(name)) else { continue };
-        let (place, text) = shown(mount.line);
         let message = format!("nodeadm does not know the mount `{name}`; there are {}", MOUNTS.join(", "));
         let fix = "write the name as it is documented; case counts";
-        findings.add_with_fix_as(Severity::Warning, &verdicts::UD32, message, fix, place, text);
+        findings.add_with_fix_as(Severity::Warning, &verdicts::UD32, message, fix, shown(mount.line));
     }
     for server in spec.at(&["instance", "network", "nameservers"]).map(Tree::items).unwrap_or_default() {
         // systemd-resolved takes `address`, `address:port`, `address%interface` and `address#name`.
@@ -59,10 +58,9 @@ pub(crate) fn check(spec: &Tree, part: &Part, findings: &mut Findings) {
         let is_address =
             |text: &str| text.parse::<std::net::IpAddr>().is_ok() || text.parse::<std::net::SocketAddr>().is_ok();
         let Some(name) = server.text().filter(|name| !is_address(&address(name))) else { continue };
-        let (place, text) = shown(server.line);
         let message = format!("`{name}` is not the address of a name server, and systemd-resolved ignores it");
         let fix = "write an IP address";
-        findings.add_with_fix_as(Severity::Warning, &verdicts::UD32, message, fix, place, text);
+        findings.add_with_fix_as(Severity::Warning, &verdicts::UD32, message, fix, shown(server.line));
     }
     let kubelet = spec.get("kubelet");
     let expression = kubelet.and_then(|kubelet| kubelet.entry("maxPodsExpression"));

@@ -50,7 +50,7 @@ pub(crate) fn deployments(
         } else {
             json!({})
         };
-        stamp(list, name, replicas, size, &labels, &json!({}), &spec)?;
+        stamp(list, &Deployment { name, replicas, size, labels: &labels, extended: &json!({}), spec: &spec })?;
         Ok(replicas)
     })
 }
@@ -89,7 +89,7 @@ pub(crate) fn fleet(list: &mut List<impl Write>, dice: &mut Dice, pods: usize) -
         if dice.fraction() < 0.1 && replicas <= 40 {
             spec["affinity"] = apart(&labels);
         }
-        stamp(list, name, replicas, size, &labels, &extended, &spec)?;
+        stamp(list, &Deployment { name, replicas, size, labels: &labels, extended: &extended, spec: &spec })?;
         Ok(replicas)
     })
 }
@@ -110,15 +110,19 @@ fn each_deployment(
     Ok(())
 }
 
-fn stamp(
-    list: &mut List<impl Write>,
-    name: &str,
+/// Pods that differ in their names only.
+struct Deployment<'a> {
+    name: &'a str,
     replicas: usize,
     size: Size,
-    labels: &Value,
-    extended: &Value,
-    spec: &Value,
-) -> io::Result<()> {
+    labels: &'a Value,
+    /// Requests of extended resources.
+    extended: &'a Value,
+    spec: &'a Value,
+}
+
+fn stamp(list: &mut List<impl Write>, deployment: &Deployment<'_>) -> io::Result<()> {
+    let Deployment { name, replicas, size, labels, extended, spec } = *deployment;
     (0..replicas).try_for_each(|replica| list.push(&pod(&format!("{name}-{replica}"), size, labels, extended, spec)))
 }
 

@@ -134,8 +134,8 @@ fn of_version(kubernetes: &'static str) -> Vec<Image> {
     {
         let eks = |family: &str, architecture, name: String, path: String| {
             let pinned = vec![format!("{path}/{name}")];
-            let newest = vec![format!("{path}/recommended")];
-            image(family, release, architecture, name, pinned, newest, format!("{kubernetes}.4-{day}"))
+            let paths = Paths { pinned, newest: vec![format!("{path}/recommended")] };
+            image(family, release, architecture, name, paths, format!("{kubernetes}.4-{day}"))
         };
         for (architecture, variants) in
             [("x86_64", &["standard", "nvidia", "neuron"][..]), ("arm64", &["standard", "nvidia"])]
@@ -159,26 +159,25 @@ fn of_version(kubernetes: &'static str) -> Vec<Image> {
                 let name = format!("bottlerocket-aws-k8s-{kubernetes}{variant}-{architecture}-v{bottlerocket}");
                 let path = format!("/aws/service/bottlerocket/aws-k8s-{kubernetes}{variant}/{architecture}");
                 let pinned = vec![format!("{path}/{bottlerocket}")];
-                let newest = vec![format!("{path}/latest")];
-                images.push(image(
-                    "bottlerocket",
-                    release,
-                    architecture,
-                    name,
-                    pinned,
-                    newest,
-                    bottlerocket.to_owned(),
-                ));
+                let paths = Paths { pinned, newest: vec![format!("{path}/latest")] };
+                images.push(image("bottlerocket", release, architecture, name, paths, bottlerocket.to_owned()));
             }
         }
         for year in ["2019", "2022", "2025"] {
             let stem = format!("Windows_Server-{year}-English-Core-EKS_Optimized-{kubernetes}");
             let newest = vec![format!("/aws/service/ami-windows-latest/{stem}")];
             let (family, name) = (format!("windows{year}"), format!("{stem}-{day}"));
-            images.push(image(&family, release, "x86_64", name, Vec::new(), newest, day.to_owned()));
+            let paths = Paths { pinned: Vec::new(), newest };
+            images.push(image(&family, release, "x86_64", name, paths, day.to_owned()));
         }
     }
     images
+}
+
+/// The parameters of an image: those that are its own for ever, and those of the newest of its kind.
+struct Paths {
+    pinned: Vec<String>,
+    newest: Vec<String>,
 }
 
 fn image(
@@ -186,8 +185,7 @@ fn image(
     release: Release,
     architecture: &'static str,
     name: String,
-    pinned: Vec<String>,
-    newest: Vec<String>,
+    Paths { pinned, newest }: Paths,
     version: String,
 ) -> Image {
     let windows = family.starts_with("windows");

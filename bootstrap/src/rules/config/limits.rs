@@ -96,11 +96,10 @@ fn swap(whole: &Whole<'_>, version: Option<Minor>, findings: &mut Findings) {
         && whole.boolean("failSwapOn") != Some(false)
         && whole.gate("NodeSwap", version) != Some(false)
     {
-        let (place, text) = whole.place(field);
         let message =
             "`LimitedSwap` has no effect: with `failSwapOn`, the default, the kubelet refuses to run with swap";
         let fix = "also set `failSwapOn: false`";
-        findings.add_with_fix_as(Severity::Warning, &verdicts::KA14, message, fix, place, text);
+        findings.add_with_fix_as(Severity::Warning, &verdicts::KA14, message, fix, whole.place(field));
     }
 }
 

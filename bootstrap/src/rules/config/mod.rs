@@ -166,14 +166,21 @@ impl Whole<'_> {
     }
 }
 
+/// The node that a configuration is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) family: Family,
+    /// Version of the kubelet, if it is known.
+    pub(crate) version: Option<Minor>,
+    pub(crate) instance_type: Option<&'a str>,
+}
+
 /// Judges the configuration as a whole.
 pub(crate) fn whole(
     bootstrap: &ParsedBootstrap,
     parsed: &Parsed,
     merged: &Map<String, Value>,
-    family: Family,
-    version: Option<Minor>,
-    instance_type: Option<&str>,
+    Target { family, version, instance_type }: Target<'_>,
     findings: &mut Findings,
 ) {
     let mut values = config::with_flags(merged, parsed);
@@ -221,7 +228,7 @@ fn no_pods(whole: &Whole<'_>, findings: &mut Findings) {
     if whole.parsed.last("max-pods").is_some() {
         let message = "`--max-pods=0`: the node joins and takes no pod";
         let fix = "remove the flag, or give the number of pods that the node has addresses for";
-        findings.add_with_fix_as(Severity::Error, &verdicts::KA30, message, fix, place, text);
+        findings.add_with_fix_as(Severity::Error, &verdicts::KA30, message, fix, (place, text));
     } else {
         let message = format!("`maxPods: 0` counts as not set, and the kubelet takes {FALLBACK} pods");
         let fix = "remove the field, or give the number of pods that the node has addresses for";

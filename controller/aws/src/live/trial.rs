@@ -15,7 +15,7 @@ use crate::class::ClassSettings;
 use crate::discovery::{Trial, TrialCall};
 use crate::error_codes::Meaning;
 use crate::inventory::Inventory;
-use crate::launch::{Addresses, Cluster, Controller, Grounds, Plan, plan};
+use crate::launch::{Grounds, Plan, plan};
 use crate::rate_limits::Family;
 
 /// Types that an account can usually launch; else the first type by name with an image is used.
@@ -23,22 +23,15 @@ const USUAL: [&str; 4] = ["m5.large", "m6g.large", "m6i.large", "m7g.large"];
 
 /// Returns the error that a launch with the class would get: the template is created, and CreateFleet and RunInstances
 /// are dry runs.
-#[expect(clippy::too_many_arguments, reason = "all that a launch rests on")]
 pub(super) async fn try_out(
     aws: &Connection,
     caller: &Caller,
     templates: &Templates,
-    cluster: &Cluster,
-    inventory: &Inventory,
-    class: &Ec2NodeClass,
-    settings: &ClassSettings,
-    controller: Option<&Controller>,
+    grounds: &Grounds<'_>,
 ) -> Result<(), Trial> {
     let failed = |call| move |error| Trial { call, error };
-    let request = request(class, inventory, settings);
-    let addresses = Addresses::default();
-    let grounds = Grounds { cluster, class, settings, inventory, addresses: &addresses, controller };
-    let plan = plan(&request, &grounds).map_err(|error| failed(TrialCall::CreateLaunchTemplate)(error.into()))?;
+    let request = request(grounds.class, grounds.inventory, grounds.settings);
+    let plan = plan(&request, grounds).map_err(|error| failed(TrialCall::CreateLaunchTemplate)(error.into()))?;
     let mut ids = Vec::new();
     for planned in &plan.templates {
         ids.push(templates.ensure(aws, caller, planned).await.map_err(failed(TrialCall::CreateLaunchTemplate))?);

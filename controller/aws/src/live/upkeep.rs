@@ -9,6 +9,7 @@ use super::cloud::{Ec2Cloud, Inner, settings};
 use super::{describe, lookup, prices, profile, trial};
 use crate::discovery::{Found, Trial, TrialCall};
 use crate::inventory::Inventory;
+use crate::launch::{Addresses, Grounds};
 
 impl Ec2Cloud {
     /// Looks up the objects that the selectors of a class match, and creates its instance profile if it has a role.
@@ -43,8 +44,15 @@ impl Ec2Cloud {
         let Inner { aws, caller, templates, .. } = &*self.0;
         let (cluster, inventory) = (self.0.cluster(), self.inventory());
         let controller = self.0.controller();
-        let (class, controller) = (&known.class, controller.as_deref());
-        trial::try_out(aws, caller, templates, &cluster, &inventory, class, settings, controller).await
+        let grounds = Grounds {
+            cluster: &cluster,
+            class: &known.class,
+            settings,
+            inventory: &inventory,
+            addresses: &Addresses::default(),
+            controller: controller.as_deref(),
+        };
+        trial::try_out(aws, caller, templates, &grounds).await
     }
 
     /// Removes the instance profiles created for a deleted class, and returns their number.
