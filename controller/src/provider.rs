@@ -133,6 +133,7 @@ pub(crate) fn judged<P: Provider>(provider: &P, class: Option<&LiveClass>, refer
             bootstrap_fault: None,
             hands_over_taints: false,
             tags_instances: false,
+            reboots_instances: false,
         },
         |class| provider.judge(class),
     )
@@ -177,6 +178,7 @@ impl Provider for Kwok {
             bootstrap_fault: None,
             hands_over_taints: false,
             tags_instances: false,
+            reboots_instances: false,
         }
     }
 }

@@ -9,9 +9,9 @@ pub const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
 pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
 /// Order in which a ReplicaSet gives up its pods: of several, the one with the least goes first.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-/// Boot ID of a Node before its reboot by Karpenter, on its NodeClaim.
+/// Boot ID of a Node before its reboot, on its NodeClaim.
 pub const REBOOT_PRE_BOOT_ID: &str = "karpenter.sh/reboot-pre-boot-id";
-/// Longest time that the drain before a reboot by Karpenter may take, on the NodeClaim.
+/// Longest time that the drain before a reboot may take, on the NodeClaim: a duration.
 pub const REBOOT_TERMINATION_GRACE_PERIOD: &str = "karpenter.sh/reboot-termination-grace-period";
 /// Hash of the NodePool template that a NodeClaim was created from.
 pub const NODEPOOL_HASH: &str = "karpenter.sh/nodepool-hash";
@@ -55,6 +55,8 @@ pub const INITIALIZATION_TIMEOUT: &str = "muster.dev/initialization-timeout";
 pub const PAUSE: &str = "muster.dev/pause";
 /// Disruption command that removes the node of a NodeClaim, with its state, as JSON.
 pub const DISRUPTION: &str = "muster.dev/disruption";
+/// Times at which the instance of a NodeClaim was last rebooted, in RFC 3339, separated by commas.
+pub const REBOOTS: &str = "muster.dev/reboots";
 /// Disruption command that a NodeClaim was launched for.
 pub const REPLACES: &str = "muster.dev/replaces";
 /// Name of the user who ordered a NodeClaim over gRPC.

@@ -50,7 +50,7 @@ pub mod nodeclaim {
     pub const AGENT_READY: &str = "AgentReady";
     /// Fault reported by the node's agent: False is fatal, and the reason is the error code. Not part of Ready.
     pub const NODE_VERDICT: &str = "NodeVerdict";
-    /// The Node is being rebooted by Karpenter. Not part of Ready.
+    /// The Node is being rebooted as its repair. Not part of Ready.
     pub const REBOOTING: &str = "Rebooting";
     /// The Node is being removed; the reason is the cause of the disruption.
     pub const DISRUPTION_REASON: &str = "DisruptionReason";
@@ -160,6 +160,8 @@ pub mod reason {
     pub const AGENT_SILENT: &str = "AgentSilent";
     /// NodeClaim: the fault reported by the node's agent is resolved.
     pub const VERDICT_LIFTED: &str = "VerdictLifted";
+    /// NodeClaim: the Node is not initialized because it is rebooting.
+    pub const REBOOTING: &str = "Rebooting";
     /// NodeClaim: a reboot of the Node was requested.
     pub const REBOOT_REQUESTED: &str = "RebootRequested";
     /// NodeClaim: the cloud was asked to reboot the instance.

@@ -16,6 +16,10 @@ pub const UNREGISTERED_TAINT_MISSING: &str = "UnregisteredTaintMissing";
 pub const FAILED_CONSISTENCY_CHECK: &str = "FailedConsistencyCheck";
 /// The node is not repaired because too many nodes are unhealthy.
 pub const NODE_REPAIR_BLOCKED: &str = "NodeRepairBlocked";
+/// A Node has booted anew after a reboot that repair asked for.
+pub const REBOOT_OBSERVED: &str = "RebootObserved";
+/// A Node could not be rebooted, or did not come back.
+pub const REBOOT_FAILED: &str = "RebootFailed";
 /// A Node, NodeClaim or NodePool must not be disrupted now.
 pub const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
 /// Replacements are being launched.

@@ -11,7 +11,7 @@ pub const NO_EXECUTE: &str = "NoExecute";
 
 /// Key of [`disrupted`].
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
-/// Key of the taint of a node that is being rebooted by Karpenter.
+/// Key of [`rebooting`].
 pub const REBOOTING: &str = "karpenter.sh/rebooting";
 /// Key of [`unregistered`].
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
@@ -33,6 +33,12 @@ pub const READINESS_PREFIX: &str = "readiness.k8s.io/";
 #[must_use]
 pub fn disrupted() -> Taint {
     Taint { key: DISRUPTED.to_owned(), effect: NO_SCHEDULE.to_owned(), value: None, time_added: None }
+}
+
+/// Returns the taint of a node that is being rebooted.
+#[must_use]
+pub fn rebooting() -> Taint {
+    Taint { key: REBOOTING.to_owned(), effect: NO_SCHEDULE.to_owned(), value: None, time_added: None }
 }
 
 /// Returns the taint of an unregistered node, which repels pods until labels and taints are synced.

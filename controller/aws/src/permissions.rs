@@ -133,6 +133,7 @@ pub const PERMISSIONS: &[Permission] = &[
     by(FLEET, "ec2:CreateTags", Feature::Core, Scope::TagsWhileMaking, "tag resources on creation"),
     of("ec2:CreateTags", Feature::Core, Scope::TagsOfOwnInstances, "name instances after their nodes"),
     of("ec2:TerminateInstances", Feature::Core, Scope::OwnInstancesAndTemplates, "terminate instances"),
+    of("ec2:RebootInstances", Feature::Core, Scope::OwnInstancesAndTemplates, "reboot instances for their repair"),
     of("ec2:DeleteLaunchTemplate", Feature::Core, Scope::OwnInstancesAndTemplates, "remove unused launch templates"),
     of("ec2:DescribeInstances", Feature::Core, Scope::Region, "read the state of instances"),
     of("ec2:DescribeLaunchTemplates", Feature::Core, Scope::Region, "find launch templates again"),

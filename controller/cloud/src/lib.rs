@@ -61,6 +61,9 @@ pub trait Cloud: Send + Sync {
     /// instance no longer exists.
     fn terminate(&self, provider_id: &str) -> impl Future<Output = Result<(), CloudError>> + Send;
 
+    /// Reboots the instance. Returns before it is up again. A repeated call reboots it once more.
+    fn reboot(&self, provider_id: &str) -> impl Future<Output = Result<(), CloudError>> + Send;
+
     /// Adds tags to the instance; a tag with the same key is overwritten.
     fn tag(
         &self,

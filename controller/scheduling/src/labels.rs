@@ -12,6 +12,8 @@ pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 /// The pool of a node.
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
+/// `true` on nodes that have registered.
+pub const REGISTERED: &str = "karpenter.sh/registered";
 /// The instance type of a node.
 pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// The processor architecture of a node.

@@ -91,6 +91,12 @@ impl Simulation<'_> {
                     what = format!("{what}: it does not exist");
                 }
             }
+            Deed::Publish => self.world.publish_image(),
+            Deed::Ail(meant, count, ailment) => {
+                if self.world.ail(&meant, count, &ailment) == 0 {
+                    what = format!("{what}: it does not exist");
+                }
+            }
             Deed::Stop(writes, away) => {
                 self.world.fuse = Some(writes);
                 self.world.downtime = away;

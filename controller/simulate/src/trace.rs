@@ -97,6 +97,11 @@ pub enum Event {
         /// Savings in USD per hour.
         savings: f64,
     },
+    /// The controller reboots a node.
+    Rebooting {
+        /// Its NodeClaim.
+        claim: String,
+    },
     /// A NodeClaim is being deleted.
     Ending {
         /// Name of the NodeClaim.

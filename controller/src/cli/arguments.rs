@@ -362,6 +362,9 @@ pub(crate) struct PackingArguments {
     /// Karpenter's feature gates, such as `ReservedCapacity=false`
     #[arg(long, value_name = "GATES", value_delimiter = ',')]
     pub(crate) feature_gates: Vec<String>,
+    /// Karpenter's feature gates of AWS, such as `RebootForRepair=true`
+    #[arg(long, value_name = "GATES", value_delimiter = ',')]
+    pub(crate) aws_feature_gates: Vec<String>,
 }
 
 /// Output format of results.

@@ -39,9 +39,13 @@ fn write_text(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         let pods = counted(pods, "pod");
         writeln!(out, "{at}  would launch   {all} for {pods}, ${hourly_price:.4}/h")?;
     }
-    for Disruption { cause, nodes, replacements, hourly_savings } in disruptions {
+    for Disruption { cause, reboot, nodes, replacements, hourly_savings } in disruptions {
         let by = if replacements.is_empty() { String::new() } else { format!(" by {}", words(replacements)) };
         let nodes = nodes.join(", ");
+        if *reboot {
+            writeln!(out, "{at}  would reboot   {cause}: {nodes}")?;
+            continue;
+        }
         writeln!(out, "{at}  would disrupt  {cause}: {nodes}{by}, saves ${hourly_savings:.4}/h")?;
     }
     for one in unplaced {
@@ -99,12 +103,21 @@ mod tests {
             disruptions: vec![
                 Disruption {
                     cause: "Empty".to_owned(),
+                    reboot: false,
                     nodes: vec!["a".to_owned()],
                     replacements: Vec::new(),
                     hourly_savings: 0.1,
                 },
                 Disruption {
+                    cause: "Unhealthy".to_owned(),
+                    reboot: true,
+                    nodes: vec!["d".to_owned()],
+                    replacements: Vec::new(),
+                    hourly_savings: 0.0,
+                },
+                Disruption {
                     cause: "Drifted".to_owned(),
+                    reboot: false,
                     nodes: vec!["b".to_owned(), "c".to_owned()],
                     replacements: vec![launch(&["c-8x-amd64-linux"], &[])],
                     hourly_savings: 0.0,
@@ -125,6 +138,7 @@ mod tests {
         insta::assert_snapshot!(written(ReportFormat::Text), @r"
         16:00:00  would launch   2 nodes of general (c-4x-amd64-linux or 1 other) for 3 pods, $0.2172/h
         16:00:00  would disrupt  Empty: a, saves $0.1000/h
+        16:00:00  would reboot   Unhealthy: d
         16:00:00  would disrupt  Drifted: b, c by 1 node of general (c-8x-amd64-linux), saves $0.0000/h
         16:00:00  no place       default/gpu-1: Failed to schedule pod, no type has `nvidia.com/gpu`
         ");
@@ -137,7 +151,11 @@ mod tests {
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&document["apiVersion"], &document["kind"]), (&"muster.dev/v1".into(), &"DryRunReport".into()));
         assert_eq!(document["launches"][0]["instanceTypes"][1], "s-4x-amd64-linux");
-        assert_eq!(document["disruptions"][1]["replacements"][0]["nodePool"], "general");
+        assert_eq!(document["disruptions"][2]["replacements"][0]["nodePool"], "general");
+        assert_eq!(
+            (&document["disruptions"][1]["reboot"], &document["disruptions"][2]["reboot"]),
+            (&true.into(), &serde_json::Value::Null)
+        );
         assert_eq!(document["hourlySavings"], 0.1);
     }
 }

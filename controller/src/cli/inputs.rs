@@ -38,7 +38,7 @@ pub(crate) fn read(
     palette: Palette,
 ) -> Result<Inputs, Failure> {
     let Sources { cluster, files, catalogue } = sources;
-    let Packing { options: _, gates, gate_warnings, scheduler_config } = packing;
+    let Packing { options: _, gates, aws_gates, gate_warnings, scheduler_config } = packing;
     let catalogue = Supply::open(catalogue)?;
     let mut intake = Intake::default();
     if let Some(ClusterSource { context }) = cluster {
@@ -62,7 +62,8 @@ pub(crate) fn read(
     };
     progress.stage("assembling the snapshot");
     let gates = if cluster.is_none() { gates.of_files() } else { *gates };
-    let settings = Settings { gates, default_spread, legacy_node_repair: false };
+    let settings =
+        Settings { gates, default_spread, legacy_node_repair: false, reboot_for_repair: aws_gates.reboot_for_repair };
     let Snapshot { problem, managed_nodes, remarks, mut warnings, .. } =
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
     warnings.append(&mut input_warnings::warnings(&manifests, &problem, &catalogue));

@@ -34,6 +34,8 @@ mod quantity;
 mod refused;
 #[cfg(feature = "cluster")]
 mod run;
+#[cfg(feature = "cluster")]
+mod run_warnings;
 mod settings;
 mod simulate;
 mod types;

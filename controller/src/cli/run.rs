@@ -19,9 +19,9 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 
 use super::arguments::{CloudName, Ec2Arguments, MinValuesPolicy, PreferencePolicy, RunArguments};
-use super::dry_run;
 use super::failure::Failure;
 use super::settings::{gates_of, move_price_of, payback_of};
+use super::{dry_run, run_warnings};
 use crate::agents::{self, Port};
 use crate::ec2;
 use crate::run::{self, CloudOptions, Options, Report, RunError};
@@ -155,11 +155,12 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
     let ParsedGates { gates: aws_gates, warnings: of_aws } =
         gates_of("--aws-feature-gates", parse_aws_gates(&aws_feature_gates.join(",")))?;
     warnings.extend(of_aws);
-    warnings.extend(off(aws_gates));
+    warnings.extend(run_warnings::off(aws_gates));
+    warnings.extend(run_warnings::unused_reboots(cloud, &gates, aws_gates, legacy_node_repair));
     let cloud = match cloud {
         CloudName::Kwok => CloudOptions::Kwok { types: instance_types_file_path },
         CloudName::Aws => {
-            warnings.extend(unread_queue(&ec2));
+            warnings.extend(run_warnings::unread_queue(&ec2));
             CloudOptions::Aws(Box::new(of_ec2(ec2, aws_gates)?))
         }
     };
@@ -211,7 +212,12 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
             ..disrupt::Settings::default()
         },
         timing: Timing::default(),
-        snapshot: snapshot::Settings { gates, default_spread, legacy_node_repair },
+        snapshot: snapshot::Settings {
+            gates,
+            default_spread,
+            legacy_node_repair,
+            reboot_for_repair: aws_gates.reboot_for_repair,
+        },
         reads_services: scheduler_config.is_some(),
         wait_for_unschedulable_mark,
         nominates: !disable_nominations,
@@ -324,28 +330,6 @@ fn of_ec2(arguments: Ec2Arguments, gates: AwsFeatureGates) -> Result<ec2::Option
         look_up_every: images.min(subnets).min(groups),
         only_reads: false,
     })
-}
-
-/// Returns a warning if notices of interruption are expected from a queue.
-fn unread_queue(arguments: &Ec2Arguments) -> Option<String> {
-    let queue = &arguments.interruption_queue;
-    (!queue.is_empty()).then(|| {
-        format!(
-            "`--interruption-queue`: notices of interruption are not read from `{queue}`: spot interruptions are noticed by \
-             the agents of nodes, others when the instance has ended"
-        )
-    })
-}
-
-/// Returns warnings about gates that are on and have no effect.
-fn off(aws_gates: AwsFeatureGates) -> Vec<String> {
-    let on = [
-        ("DRANVIDIAGPU", aws_gates.dra_nvidia_gpu),
-        ("DRAEFA", aws_gates.dra_efa),
-        ("RebootForRepair", aws_gates.reboot_for_repair),
-    ];
-    let on = on.into_iter().filter(|(_, is_on)| *is_on);
-    on.map(|(name, _)| format!("gate `{name}` is on and has no effect: what it stands for is not built")).collect()
 }
 
 /// Converts the options of the server for agents.
@@ -490,6 +474,22 @@ mod tests {
         let [unknown, off] = &log.warnings[..] else { panic!("{:?}", log.warnings) };
         assert!(unknown.starts_with("`--feature-gates`: gate `Drift` is not known"), "{unknown}");
         assert!(off.starts_with("gate `DRAEFA` is on and has no effect"), "{off}");
+    }
+
+    #[test]
+    fn reboots_need_repair_and_machines() {
+        for (arguments, why) in [
+            (["--cloud=kwok", "--feature-gates=NodeRepair=true"], "nodes that KWOK simulates have nothing to reboot"),
+            #[cfg(feature = "ec2")]
+            (["--cluster-name=shop", "--feature-gates="], "it needs the gate `NodeRepair` of `--feature-gates`"),
+            #[cfg(feature = "ec2")]
+            (["--cluster-name=shop", "--legacy-node-repair"], "`--legacy-node-repair` replaces nodes only"),
+        ] {
+            let arguments = [arguments[0], arguments[1], "--aws-feature-gates=RebootForRepair=true"];
+            let (_, log) = settings(typed(&arguments)).unwrap();
+            let expected = format!("gate `RebootForRepair` is on and has no effect: {why}");
+            assert_eq!(log.warnings, [expected]);
+        }
     }
 
     #[cfg(not(feature = "ec2"))]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use muster_api::Span;
-use muster_manifest::snapshot::{FeatureGates, ParsedGates};
+use muster_aws::AwsFeatureGates;
+use muster_manifest::snapshot::{FeatureGates, ParsedGates, parse_aws_gates};
 use muster_scheduling::disrupt;
 use muster_scheduling::model::{self, Options};
 
@@ -161,6 +162,7 @@ pub(crate) enum CatalogueSource {
 pub(crate) struct Packing {
     pub(crate) options: Options,
     pub(crate) gates: FeatureGates,
+    pub(crate) aws_gates: AwsFeatureGates,
     /// Warnings about gates that are not known.
     pub(crate) gate_warnings: Vec<String>,
     pub(crate) scheduler_config: Option<PathBuf>,
@@ -336,9 +338,18 @@ impl CatalogueSource {
 
 impl Packing {
     fn new(arguments: PackingArguments) -> Result<Self, Failure> {
-        let PackingArguments { preference_policy, min_values_policy, scheduler_config, feature_gates } = arguments;
-        let ParsedGates { gates, warnings } =
+        let PackingArguments {
+            preference_policy,
+            min_values_policy,
+            scheduler_config,
+            feature_gates,
+            aws_feature_gates,
+        } = arguments;
+        let ParsedGates { gates, mut warnings } =
             gates_of("--feature-gates", FeatureGates::parse(&feature_gates.join(",")))?;
+        let ParsedGates { gates: aws_gates, warnings: of_aws } =
+            gates_of("--aws-feature-gates", parse_aws_gates(&aws_feature_gates.join(",")))?;
+        warnings.extend(of_aws);
         let options = Options {
             preferences: match preference_policy {
                 PreferencePolicy::Respect => model::PreferencePolicy::Respect,
@@ -351,7 +362,7 @@ impl Packing {
             reserved_capacity: gates.reserved_capacity,
             ..Options::default()
         };
-        Ok(Self { options, gates, gate_warnings: warnings, scheduler_config })
+        Ok(Self { options, gates, aws_gates, gate_warnings: warnings, scheduler_config })
     }
 }
 

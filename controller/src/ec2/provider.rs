@@ -218,6 +218,7 @@ impl Provider for Ec2 {
             bootstrap_fault: bootstrap.filter(|one| one.status == "False").map(|one| one.message.clone()),
             hands_over_taints: class.as_ref().is_some_and(|class| family_of(&class.spec) != AmiFamily::Custom),
             tags_instances: true,
+            reboots_instances: true,
         }
     }
 
@@ -267,6 +268,10 @@ impl Cloud for Ec2 {
 
     async fn terminate(&self, provider_id: &str) -> Result<(), CloudError> {
         self.cloud().terminate(provider_id).await
+    }
+
+    async fn reboot(&self, provider_id: &str) -> Result<(), CloudError> {
+        self.cloud().reboot(provider_id).await
     }
 
     async fn tag(&self, provider_id: &str, tags: &BTreeMap<String, String>) -> Result<(), CloudError> {

@@ -12,6 +12,7 @@ pub(super) async fn ask<C: Cloud>(cloud: &C, call: &Call, answers: &mut Answers)
         Call::Find(uid) => answers.instance = Some(find(cloud, uid).await),
         Call::Console(id) => answers.console = Some(cloud.console(id).await),
         Call::Terminate(id) => answers.terminate = Some(cloud.terminate(id).await),
+        Call::Reboot(id) => answers.reboot = Some(cloud.reboot(id).await),
         Call::Tag { provider_id, tags } => answers.tag = Some(cloud.tag(provider_id, tags).await),
     }
 }

@@ -45,6 +45,7 @@ fn class() -> Class {
         bootstrap_fault: None,
         hands_over_taints: false,
         tags_instances: false,
+        reboots_instances: false,
     }
 }
 

@@ -235,6 +235,12 @@ impl Cloud for Kwok {
         self.end(provider_id)
     }
 
+    /// Fails: `Class::reboots_instances` is false for these classes, so reboots are never requested.
+    fn reboot(&self, provider_id: &str) -> impl Future<Output = Result<(), CloudError>> + Send {
+        let message = format!("`{provider_id}` is simulated and cannot be rebooted");
+        std::future::ready(Err(CloudError::Transient { message }))
+    }
+
     /// Does nothing: `Class::tags_instances` is false for these classes, so tags are never requested.
     fn tag(&self, _: &str, _: &BTreeMap<String, String>) -> impl Future<Output = Result<(), CloudError>> + Send {
         std::future::ready(Ok(()))

@@ -26,7 +26,7 @@ use muster_stages::disruption::{
     deletion_costs, is_marked, mark_of, progress, repair_blocked, running,
 };
 use muster_stages::lifecycle::disruption_status::{self, DisruptionStatus};
-use muster_stages::lifecycle::{Answers, condition, consistency};
+use muster_stages::lifecycle::{Answers, condition, consistency, is_true};
 use muster_stages::notices;
 use muster_stages::state::Cluster;
 use muster_stages::step::{Step, Write};
@@ -104,7 +104,7 @@ fn says_it_goes(cluster: &Cluster, claim: &NodeClaim) -> bool {
     let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
     let mut taints = cluster.nodes_of(id).flat_map(|node| node.spec.iter().flat_map(|spec| &spec.taints).flatten());
     taints.any(|one| one.key == taint.key && one.effect == taint.effect)
-        || condition(claim, nodeclaim::DISRUPTION_REASON).is_some()
+        || condition(claim, nodeclaim::DISRUPTION_REASON).is_some() && !is_true(claim, nodeclaim::REBOOTING)
 }
 
 /// Decides which nodes to disrupt, and updates the conditions of the claims accordingly.
@@ -250,12 +250,14 @@ fn costs<P: Provider>(context: &LeaderContext<P>, input: &DisruptionInput, now: 
 fn log_repairs(decision: &Decision, input: &DisruptionInput, command_starts: &[CommandStart], now: Timestamp) {
     let repairs = command_starts.iter().filter(|one| one.cause == Cause::Unhealthy);
     let commands = repairs.filter_map(|one| decision.commands.get(one.number));
-    for &node in commands.flat_map(|command| &command.candidates) {
+    for &node in commands.flat_map(|command| &command.candidates).chain(&decision.reboots) {
         let managed_node = input.managed_nodes[node].as_ref();
-        let Some(RepairDue { condition, drain }) = managed_node.and_then(|it| it.repair_due(now)) else { continue };
+        let Some(RepairDue { condition, drain, action }) = managed_node.and_then(|it| it.repair_due(now)) else {
+            continue;
+        };
         let (name, due) = (&input.problem.nodes[node].name, condition.due());
         let drain_seconds = drain.map(|drain| drain.as_secs());
-        tracing::info!(node = %name, %condition, %due, drain_seconds, "repairing a node");
+        tracing::info!(node = %name, %condition, %due, drain_seconds, ?action, "repairing a node");
     }
 }
 
@@ -285,12 +287,13 @@ fn foreign<P: Provider>(cluster: &Cluster) -> BTreeSet<String> {
 
 /// Begins the commands. If a write fails, the reconciliation of the marks continues the command or rolls it back.
 pub(super) async fn open<P: Provider>(context: Arc<LeaderContext<P>>, command_starts: Vec<CommandStart>) {
-    for CommandStart { number: _, cause, savings, command_nodes, steps } in command_starts {
+    for CommandStart { number: _, is_reboot, cause, savings, command_nodes, steps } in command_starts {
         let nodes: Vec<&str> = command_nodes
             .iter()
             .filter_map(|command_node| command_node.node.as_ref()?.metadata.name.as_deref())
             .collect();
-        tracing::info!(cause = cause.name(), ?nodes, hourly_savings = savings, "disrupting");
+        let message = if is_reboot { "rebooting" } else { "disrupting" };
+        tracing::info!(cause = cause.name(), ?nodes, hourly_savings = savings, message);
         for step in &steps {
             let mut observed = observed(&command_nodes);
             let end = context.edge.carry_out(step, &mut observed, &mut Answers::default()).await;

@@ -82,6 +82,9 @@ pub struct Unplaced {
 pub struct Disruption {
     /// Reason.
     pub cause: String,
+    /// True if the node is rebooted and stays; absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reboot: bool,
     /// Names of the Nodes.
     pub nodes: Vec<String>,
     /// Replacements that would be launched and initialized before the nodes are removed.
@@ -228,7 +231,7 @@ impl LastReport {
 }
 
 fn disruption_of(command_start: &CommandStart) -> Disruption {
-    let CommandStart { number: _, cause, savings, command_nodes, steps } = command_start;
+    let CommandStart { number: _, is_reboot, cause, savings, command_nodes, steps } = command_start;
     let names = command_nodes.iter().filter_map(|home| home.node.as_ref()?.metadata.name.clone());
     let launched = steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
         Write::CreateClaim(claim) => Some(launch(claim, &Plan::default())),
@@ -236,6 +239,7 @@ fn disruption_of(command_start: &CommandStart) -> Disruption {
     });
     Disruption {
         cause: cause.name().to_owned(),
+        reboot: *is_reboot,
         nodes: names.collect(),
         replacements: launched.collect(),
         hourly_savings: *savings,

@@ -1,12 +1,11 @@
 //! Offerings with which a NodeClaim may be launched.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use muster_api::{NodeClaim, Operator};
 use muster_aws::quantity;
-use muster_cloud::{Alternative, Overlaid, Refusals, alternatives, first_choice};
+use muster_cloud::{Alternative, Refusals, alternatives};
 use muster_scheduling::model::{self, Catalogue, Requirements, Resource, Resources};
 
 /// Returns the alternatives for a claim, cheapest first, without those that were refused recently.
@@ -19,29 +18,6 @@ pub(super) fn offers(
     let mut all = alternatives(catalogue, &requirements(claim), &requests(claim));
     refusals.sieve(&mut all, now);
     all
-}
-
-/// Returns the changes of NodeOverlays to the alternatives of the next launch request.
-pub(super) fn overlaid(claim: &NodeClaim, catalogue: &Catalogue, alternatives: &[Alternative]) -> Overlaid {
-    let mut found = Overlaid::default();
-    let keeps_choice = claim.spec.requirements.iter().any(|one| one.min_values.is_some());
-    let chosen = first_choice(alternatives, keeps_choice);
-    let is_chosen = |name: &str| chosen.iter().any(|one| one.offering.instance_type == name);
-    for (index, one) in catalogue.types().iter().enumerate() {
-        let capacity = catalogue.other_capacity(index);
-        let has_price = catalogue.has_other_price(index);
-        if (!has_price && capacity.is_empty()) || !is_chosen(&one.name) {
-            continue;
-        }
-        found.has_prices |= has_price;
-        if !capacity.is_empty() {
-            let amount =
-                |(resource, amount): (&Resource, i64)| (resource.to_string(), quantity::format(resource, amount));
-            let amounts: BTreeMap<String, String> = capacity.iter().map(amount).collect();
-            found.capacity.insert(one.name.to_string(), amounts);
-        }
-    }
-    found
 }
 
 fn requirements(claim: &NodeClaim) -> Requirements {

@@ -11,7 +11,9 @@ use muster_api::{NodeClaim, labels};
 use muster_cloud::{Alternative, Overlaid, after};
 use muster_stages::classes;
 use muster_stages::lifecycle::pause::Pause;
-use muster_stages::lifecycle::{Answers, Class, Listing, Readiness, Subject, condition, decide, is_true, pod_events};
+use muster_stages::lifecycle::{
+    Answers, Class, Listing, Readiness, Subject, condition, decide, is_true, overlaid, pod_events,
+};
 use muster_stages::node::Node;
 use muster_stages::pools::{self, Edition, Outcomes};
 use muster_stages::provision::{ClaimAndNode, TELLING};
@@ -20,7 +22,7 @@ use muster_stages::step::{Step, Write};
 
 use super::context::{LeaderContext, LeaderState};
 use super::now;
-use super::offers::{offers, overlaid};
+use super::offers::offers;
 use super::overlays;
 use super::work_queue::Verdict;
 use crate::edge::{End, ObservedVersions, ReconcileResult};

@@ -41,13 +41,13 @@ pub(super) fn remember<P: Provider>(
     if context.settings.disruption.repair == Repair::Off || !changed.kinds.contains(Kind::Node) {
         return false;
     }
-    let is_legacy = context.settings.snapshot.legacy_node_repair;
+    let policy = context.settings.snapshot.repair_policy();
     let claims = changed.claims.iter().filter_map(|name| cluster.claim(name));
     let nodes = claims.filter_map(|claim| cluster.node_of(claim)?.metadata.name.as_deref());
     let due: Vec<(Arc<str>, Vec<Condition>)> = nodes
         .filter_map(|name| {
             let node = cluster.readable_node(name)?;
-            let due = conditions_due(node, P::CLASS, is_legacy, now);
+            let due = conditions_due(node, P::CLASS, policy, now);
             (!due.is_empty()).then(|| (Arc::clone(&node.meta.name), due))
         })
         .collect();

@@ -45,6 +45,16 @@ pub struct NodeStatus {
     pub capacity: Option<Quantities>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<NodeCondition>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_info: Option<NodeInfo>,
+}
+
+/// Description of the machine by its kubelet.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NodeInfo {
+    /// Identifier of the machine's boot.
+    #[serde(rename = "bootID", default)]
+    pub boot_id: String,
 }
 
 impl From<v1::Node> for Node {
@@ -55,10 +65,11 @@ impl From<v1::Node> for Node {
             taints,
             unschedulable,
         });
-        let status = status.map(|v1::NodeStatus { allocatable, capacity, conditions, .. }| NodeStatus {
+        let status = status.map(|v1::NodeStatus { allocatable, capacity, conditions, node_info, .. }| NodeStatus {
             allocatable: allocatable.map(Quantities::from),
             capacity: capacity.map(Quantities::from),
             conditions,
+            node_info: node_info.map(|info| NodeInfo { boot_id: info.boot_id }),
         });
         Self { metadata, spec, status }
     }

@@ -170,6 +170,8 @@ pub enum Call {
     Console(String),
     /// [`muster_cloud::Cloud::terminate`]; result in [`crate::lifecycle::Answers::terminate`].
     Terminate(String),
+    /// [`muster_cloud::Cloud::reboot`] of the instance; result in [`crate::lifecycle::Answers::reboot`].
+    Reboot(String),
     /// [`muster_cloud::Cloud::tag`]; result in [`crate::lifecycle::Answers::tag`].
     Tag {
         /// Provider ID of the instance.
@@ -312,6 +314,7 @@ impl Write {
                 Call::Find(_) => "find_instance",
                 Call::Console(_) => "console",
                 Call::Terminate(_) => "terminate",
+                Call::Reboot(_) => "reboot",
                 Call::Tag { .. } => "tag",
             },
         }

@@ -79,6 +79,7 @@ scenarios! {
     move_price
     no_cheaper
     nominated
+    never_initialized
     not_initialized
     not_worth_the_move
     pdb
@@ -88,6 +89,7 @@ scenarios! {
     pinned_to_spot
     pool_missing
     rebooting
+    reboots
     refused_by_option
     refused_capacity
     repair

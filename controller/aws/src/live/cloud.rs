@@ -246,6 +246,12 @@ impl Cloud for Ec2Cloud {
         }
     }
 
+    async fn reboot(&self, provider_id: &str) -> Result<(), CloudError> {
+        let not_found = || CloudError::NotFound { what: provider_id.to_owned() };
+        let id = instance_id(provider_id).ok_or_else(not_found)?;
+        instances::reboot(&self.0.aws, &self.0.caller, id).await
+    }
+
     async fn tag(&self, provider_id: &str, tags: &BTreeMap<String, String>) -> Result<(), CloudError> {
         let not_found = || CloudError::NotFound { what: provider_id.to_owned() };
         let id = instance_id(provider_id).ok_or_else(not_found)?;

@@ -165,6 +165,14 @@ pub(super) async fn tag(
     tagged.map(drop).map_err(|failure| failure.into_error(id))
 }
 
+/// Reboots an instance. EC2 answers before it does, and knows no token that would tell a repeated call.
+pub(super) async fn reboot(aws: &Connection, caller: &Caller, id: &str) -> Result<(), CloudError> {
+    let rebooted = caller
+        .call(Family::ChangeEc2, "ec2:RebootInstances", || aws.ec2.reboot_instances().instance_ids(id).send())
+        .await;
+    rebooted.map(drop).map_err(|failure| failure.into_error(id))
+}
+
 /// Converts an instance that EC2 described; properties that follow from its type are not set.
 pub(super) fn instance(described: &Described) -> Instance {
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();

@@ -44,6 +44,8 @@ pub struct Memory {
     pub labels: BTreeMap<String, BTreeMap<String, String>>,
     /// Launch annotations for the claims of the next instances.
     pub annotations: BTreeMap<String, String>,
+    /// Image of the next instances; `None` is the first one.
+    pub image: Option<String>,
     /// Console output of the next instances.
     pub console_output: Option<String>,
     instances: BTreeMap<String, Kept>,
@@ -58,7 +60,11 @@ struct Kept {
     instance: Instance,
     ends_at: Option<Timestamp>,
     console: Option<String>,
+    reboots: Vec<Timestamp>,
 }
+
+/// Image of instances until another one is published.
+const FIRST_IMAGE: &str = "ami-00000000000000001";
 
 fn lost() -> CloudError {
     CloudError::Transient { message: "the connection was closed before the answer came".to_owned() }
@@ -174,6 +180,24 @@ impl Memory {
         })
     }
 
+    /// See [`crate::Cloud::reboot`].
+    pub fn reboot(&mut self, provider_id: &str, now: Timestamp) -> Result<(), CloudError> {
+        self.on(Operation::Reboot, provider_id, now, |cloud| match cloud.known(provider_id, now)?.state {
+            InstanceState::Running => {
+                cloud.instances.entry(provider_id.to_owned()).and_modify(|kept| kept.reboots.push(now));
+                Ok(())
+            }
+            InstanceState::Terminated => Err(CloudError::NotFound { what: provider_id.to_owned() }),
+            state => Err(CloudError::Transient { message: format!("instance `{provider_id}` is {state}") }),
+        })
+    }
+
+    /// Returns the times at which an instance was rebooted.
+    #[must_use]
+    pub fn reboots(&self, provider_id: &str) -> &[Timestamp] {
+        self.instances.get(provider_id).map_or(&[], |kept| &kept.reboots)
+    }
+
     /// See [`crate::Cloud::tag`].
     pub fn tag(
         &mut self,
@@ -266,7 +290,7 @@ impl Memory {
             state_reason: None,
             launched_at: now,
             token: Some(request.token.clone()),
-            image_id: Some("ami-00000000000000001".to_owned()),
+            image_id: Some(self.image.clone().unwrap_or_else(|| FIRST_IMAGE.to_owned())),
             subnet: None,
             security_groups: Vec::new(),
             placement_group: None,
@@ -278,7 +302,8 @@ impl Memory {
             host_name: Some(format!("ip-10-0-{}-{}.ec2.internal", self.launched / 256, self.launched % 256)),
             offering,
         };
-        let kept = Kept { instance: instance.clone(), ends_at: None, console: self.console_output.clone() };
+        let console = self.console_output.clone();
+        let kept = Kept { instance: instance.clone(), ends_at: None, console, reboots: Vec::new() };
         self.instances.insert(instance.provider_id.clone(), kept);
         instance
     }

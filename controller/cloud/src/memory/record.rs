@@ -17,6 +17,8 @@ pub enum Operation {
     Console,
     /// `terminate`
     Terminate,
+    /// `reboot`
+    Reboot,
     /// `tag`
     Tag,
 }

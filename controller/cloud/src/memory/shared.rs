@@ -66,6 +66,10 @@ impl Cloud for Shared {
         ready(self.call(|memory, now| memory.terminate(provider_id, now)))
     }
 
+    fn reboot(&self, provider_id: &str) -> impl Future<Output = Result<(), CloudError>> + Send {
+        ready(self.call(|memory, now| memory.reboot(provider_id, now)))
+    }
+
     fn tag(
         &self,
         provider_id: &str,

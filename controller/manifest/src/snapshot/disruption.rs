@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use muster_api::annotations::{DISRUPTION_COST, DO_NOT_DISRUPT, DO_NOT_REPAIR, REPLACES};
+use muster_api::annotations::{DISRUPTION_COST, DO_NOT_DISRUPT, DO_NOT_REPAIR, REBOOTS, REPLACES};
+use muster_api::conditions::nodeclaim;
 use muster_api::nodepool::{self, BudgetNodes, ConsolidationPolicy, DisruptionReason};
 use muster_api::{Lifetime, Span, events};
 use muster_scheduling::disrupt::{
@@ -158,7 +159,7 @@ pub(super) fn managed_nodes(
             format!("annotation `{annotation}` of pod `{path}` is ignored: {error}")
         }),
     );
-    let is_legacy = guards.settings.legacy_node_repair;
+    let policy_of_repair = guards.settings.repair_policy();
     let pools: FxHashMap<&str, usize> =
         problem.pools.iter().enumerate().map(|(number, pool)| (&*pool.name, number)).collect();
     let manifest_of: FxHashMap<&str, &NodePool> =
@@ -195,9 +196,11 @@ pub(super) fn managed_nodes(
             repair_conditions: if is_rebooting(claim) {
                 Vec::new()
             } else {
-                repair::repair_conditions(node, &claim.class.kind, is_legacy)
+                repair::repair_conditions(node, &claim.class.kind, policy_of_repair, rebooted(claim))
             },
             do_not_repair: says(DO_NOT_REPAIR),
+            rebooting: is_rebooting(claim),
+            reboots: reboots(claim),
             do_not_disrupt: says(DO_NOT_DISRUPT),
             nominated_by: pods.iter().find(|pod| pod.nominated).map(|pod| Arc::clone(&pod.pod.name)),
             launched_for: launched_for(claim, node),
@@ -244,6 +247,18 @@ fn expiry(claim: &NodeClaim) -> Option<SignedDuration> {
     let Some(text) = &claim.expire_after else { return Some(DEFAULT_EXPIRY) };
     let lifetime: Lifetime = text.parse().ok()?;
     lifetime.duration().and_then(|duration| SignedDuration::try_from(duration).ok())
+}
+
+/// Returns the end of the claim's last reboot.
+fn rebooted(claim: &NodeClaim) -> Option<Timestamp> {
+    let ended = condition(&claim.conditions, nodeclaim::REBOOTING).filter(|told| &*told.status == "False")?;
+    moment(ended.since.as_deref())
+}
+
+/// Returns the times of the claim's reboots by Muster.
+fn reboots(claim: &NodeClaim) -> Vec<Timestamp> {
+    let told = claim.meta.annotations.get(REBOOTS).map(|told| &**told).unwrap_or_default();
+    told.split(',').filter_map(|time| moment(Some(time.trim()))).collect()
 }
 
 fn interruption(node: &Node, claim: &NodeClaim) -> Option<Interruption> {

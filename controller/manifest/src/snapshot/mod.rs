@@ -44,7 +44,7 @@ pub use nodes::runs_on;
 pub use notices::Notice;
 pub use overlays::OverlaidTypes;
 pub use remarks::{Remark, Remarks};
-pub use repair::conditions_due;
+pub use repair::{RepairPolicy, conditions_due};
 
 /// Function that returns the instance types of a NodeClass, or of the default class if it is not in the input (`None`).
 /// With `--catalog` the result does not depend on the class.
@@ -59,6 +59,18 @@ pub struct Settings {
     pub default_spread: DefaultSpread,
     /// `--legacy-node-repair`: nodes are repaired by the policies of Karpenter 1.14.
     pub legacy_node_repair: bool,
+    /// `RebootForRepair` of `--aws-feature-gates`.
+    pub reboot_for_repair: bool,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Returns the policies by which nodes are repaired.
+    #[must_use]
+    pub const fn repair_policy(&self) -> RepairPolicy {
+        RepairPolicy { is_legacy: self.legacy_node_repair, reboots: self.reboot_for_repair }
+    }
 }
 
 /// A cluster as input of the engine.
@@ -85,7 +97,7 @@ pub struct Snapshot {
 /// they become reasons in the plan, or warnings.
 pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -> Result<Snapshot, InputError> {
     // Other gates affect the engine and disruption only: static pools in the input always apply.
-    let Settings { gates, default_spread, legacy_node_repair: _ } = settings;
+    let Settings { gates, default_spread, legacy_node_repair: _, reboot_for_repair: _ } = settings;
     let mut problem = Problem::default();
     let mut warnings = Vec::new();
     let resolver = &mut resolve::Resolver::new(manifests, default_spread, &mut problem);

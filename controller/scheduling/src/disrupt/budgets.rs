@@ -23,7 +23,7 @@ struct Allowance {
 pub(super) struct Ledger {
     /// Allowances by pool and voluntary cause.
     allowed: Vec<[Allowance; 4]>,
-    /// Nodes that are being removed, by pool.
+    /// Nodes that are being removed or rebooted, by pool.
     away: Vec<u64>,
     /// Other nodes that are not ready, by pool. They do not count for their own repair.
     unready: Vec<u64>,
@@ -41,12 +41,14 @@ impl Ledger {
             else {
                 continue;
             };
-            if !node.initialized {
+            // A node that is being rebooted has been initialized, and will be again.
+            if !node.initialized && !managed_node.rebooting {
                 continue;
             }
+            let is_away = node.deleting || managed_node.rebooting;
             total[pool] += 1;
-            away[pool] += u64::from(node.deleting);
-            unready[pool] += u64::from(!node.deleting && !managed_node.ready);
+            away[pool] += u64::from(is_away);
+            unready[pool] += u64::from(!is_away && !managed_node.ready);
         }
         let of_pool =
             |pool: usize| VOLUNTARY.map(|cause| Allowance::new(&input.policies[pool].budgets, cause, total[pool], now));

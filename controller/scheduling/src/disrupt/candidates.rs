@@ -16,6 +16,13 @@ pub(super) fn node_block(input: &DisruptionInput, node: usize, promised: Option<
     let managed_node = input.managed_nodes[node].as_ref()?;
     let about = &input.problem.nodes[node];
     let block = |block, since, message| Some(Blocked { node, block, since, message });
+    if managed_node.rebooting {
+        return block(
+            Block::Rebooting,
+            managed_node.reboots.last().copied().or(managed_node.created),
+            "the node is rebooting".to_owned(),
+        );
+    }
     if !about.initialized {
         let message = "the node is not initialized yet".to_owned();
         return block(Block::NotInitialized, managed_node.created, message);

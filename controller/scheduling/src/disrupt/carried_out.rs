@@ -91,6 +91,8 @@ pub(crate) fn join(
         interrupted: None,
         repair_conditions: Vec::new(),
         do_not_repair: false,
+        rebooting: false,
+        reboots: Vec::new(),
         do_not_disrupt: false,
         nominated_by: None,
         launched_for: 0.0,

@@ -1,4 +1,4 @@
-//! Result of a pass: commands in their order, and the reason why each other node stays.
+//! Result of a pass: commands in their order, reboots, and the reason why each other node stays.
 
 use jiff::Timestamp;
 
@@ -13,6 +13,9 @@ pub struct Decision {
     pub pods: Vec<Pod>,
     /// The commands, in the order of execution.
     pub commands: Vec<Command>,
+    /// Nodes whose instances are rebooted, by index in the problem. Their pods are evicted and come back, to them or to
+    /// other nodes.
+    pub reboots: Vec<usize>,
     /// Nodes that stay, with the reason.
     pub blocked: Vec<Blocked>,
     /// Pending pods, and the plan for them that the commands take into account.
@@ -120,6 +123,8 @@ pub struct Blocked {
 pub enum Block {
     /// It is not initialized yet.
     NotInitialized,
+    /// It is being rebooted.
+    Rebooting,
     /// A pending pod is nominated to it.
     Nominated,
     /// The node is annotated `karpenter.sh/do-not-disrupt`.
@@ -167,6 +172,7 @@ impl Block {
     pub fn name(self) -> &'static str {
         match self {
             Self::NotInitialized => "NotInitialized",
+            Self::Rebooting => "Rebooting",
             Self::Nominated => "Nominated",
             Self::DoNotDisrupt => "DoNotDisrupt",
             Self::PodDoNotDisrupt => "PodDoNotDisrupt",

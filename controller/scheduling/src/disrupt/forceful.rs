@@ -1,4 +1,5 @@
-//! Forceful disruption: interrupted, unhealthy and expired nodes. Budgets and annotations are ignored. Places for the
+//! Forceful disruption: interrupted and expired nodes, unhealthy ones that were never initialized, and with
+//! `--legacy-node-repair` all unhealthy ones. Budgets and annotations are ignored. Places for the
 //! pods are planned nevertheless, so that replacements are ready before the old nodes are deleted.
 
 use std::sync::Arc;
@@ -34,7 +35,11 @@ impl Pass<'_> {
     pub(super) fn forced(&mut self) -> [(Why, Vec<usize>); 3] {
         let managed_nodes = self.managed_nodes();
         let interrupted = |managed_node: &ManagedNode| managed_node.interrupted.is_some();
-        let broken: Vec<usize> = if self.world.settings.repair == Repair::Legacy { self.broken() } else { Vec::new() };
+        let broken: Vec<usize> = match self.world.settings.repair {
+            Repair::Legacy => self.broken(),
+            Repair::Voluntary => self.never_initialized(),
+            Repair::Off => Vec::new(),
+        };
         let now = self.world.now;
         let expired = |managed_node: &ManagedNode| managed_node.expires().is_some_and(|end| end <= now);
         let mut groups = [

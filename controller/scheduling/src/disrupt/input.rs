@@ -9,6 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::schedule::Schedule;
 use crate::model::Problem;
 
+/// A node that was rebooted so many times within [`REBOOTS_WITHIN`] is replaced instead, as with Karpenter.
+const MOST_REBOOTS: usize = 2;
+const REBOOTS_WITHIN: SignedDuration = SignedDuration::from_hours(24);
+
 /// A snapshot of everything that disruption depends on.
 #[derive(Debug, Clone, Default)]
 pub struct DisruptionInput {
@@ -51,6 +55,10 @@ pub struct ManagedNode {
     pub repair_conditions: Vec<RepairCondition>,
     /// True if its annotation `karpenter.sh/do-not-repair` is `true`.
     pub do_not_repair: bool,
+    /// True while it is being rebooted: it has no conditions to repair, and is away.
+    pub rebooting: bool,
+    /// Times of its last reboots.
+    pub reboots: Vec<Timestamp>,
     /// True if its annotation `karpenter.sh/do-not-disrupt` is `true`.
     pub do_not_disrupt: bool,
     /// A pod that is nominated to it.
@@ -102,7 +110,7 @@ pub struct Interruption {
     pub notice: Arc<str>,
 }
 
-/// A condition under which a node is replaced once it has lasted for a time.
+/// A condition under which a node is repaired once it has lasted for a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairCondition {
     /// The condition and its status (`Ready=False`).
@@ -115,15 +123,28 @@ pub struct RepairCondition {
     pub tolerated: SignedDuration,
     /// Longest drain of the node, if the policy bounds it.
     pub drain: Option<SignedDuration>,
+    /// Remedy.
+    pub action: RepairAction,
+}
+
+/// Remedy of an unhealthy node; a later one rules out those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RepairAction {
+    /// Its instance is rebooted.
+    Reboot,
+    /// Another node takes its place.
+    Replace,
 }
 
 /// The repair of a node that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairDue<'a> {
-    /// The condition that gives the reason: the one that was due first.
+    /// The condition that gives the reason: the one that was due first, of those with the strongest remedy.
     pub condition: &'a RepairCondition,
     /// Longest drain: the shortest of all conditions that are due.
     pub drain: Option<SignedDuration>,
+    /// Remedy: that of the condition, or a replacement if reboots have not helped.
+    pub action: RepairAction,
 }
 
 /// Disruption properties of a pod on a node.
@@ -279,8 +300,15 @@ impl ManagedNode {
     /// Returns its repair, if one is due at `now`.
     pub fn repair_due(&self, now: Timestamp) -> Option<RepairDue<'_>> {
         let due = || self.repair_conditions.iter().filter(|one| one.due() <= now);
-        let condition = due().next()?;
-        Some(RepairDue { condition, drain: due().filter_map(|one| one.drain).min() })
+        let strongest = due().map(|one| one.action).max()?;
+        let condition = due().find(|one| one.action == strongest)?;
+        let is_lately = |at: &&Timestamp| now.duration_since(**at) < REBOOTS_WITHIN;
+        let action = if self.reboots.iter().filter(is_lately).count() < MOST_REBOOTS {
+            strongest
+        } else {
+            RepairAction::Replace
+        };
+        Some(RepairDue { condition, drain: due().filter_map(|one| one.drain).min(), action })
     }
 
     /// Returns the pods that need another node, by their index among the node's pods.

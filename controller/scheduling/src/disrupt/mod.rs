@@ -51,7 +51,7 @@ pub use departures::{Departures, departures};
 pub(crate) use forceful::LATE;
 pub use input::{
     BudgetLimit, Cause, Consolidation, DisruptionBlocker, DisruptionInput, Drift, Interruption, ManagedNode,
-    NodeBudget, NodePod, PodBudget, Policy, RepairCondition, RepairDue, Window,
+    NodeBudget, NodePod, PodBudget, Policy, RepairAction, RepairCondition, RepairDue, Window,
 };
 pub use moments::{Moments, next_moments};
 pub use removal::{Removal, if_removed};
@@ -215,7 +215,7 @@ fn pass<'a>(
     pass.forceful(forced);
     let forced = pass.commands.len();
     pass.repair(&due);
-    if settings.first && pass.commands.len() > forced {
+    if settings.first && (pass.commands.len() > forced || !pass.reboots.is_empty()) {
         return pass.end();
     }
     let voluntary = [Pass::emptiness, Pass::static_drift, Pass::drift, Pass::consolidate];

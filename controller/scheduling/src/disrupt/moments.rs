@@ -60,7 +60,7 @@ fn voluntary(managed_node: &ManagedNode, policy: Option<&Policy>) -> impl Iterat
 mod tests {
     use jiff::SignedDuration;
 
-    use super::super::input::{BudgetLimit, NodeBudget};
+    use super::super::input::{BudgetLimit, NodeBudget, RepairAction};
     use super::super::schedule::Schedule;
     use super::*;
     use crate::model::{Labels, Node, Problem, Resources};
@@ -84,6 +84,8 @@ mod tests {
             interrupted: None,
             repair_conditions: Vec::new(),
             do_not_repair: false,
+            rebooting: false,
+            reboots: Vec::new(),
             do_not_disrupt: false,
             nominated_by: None,
             launched_for: 0.0,
@@ -138,7 +140,8 @@ mod tests {
         assert_eq!(next(|managed_node, _| managed_node.keeps_until = Some(at(7))), voluntary_in(7));
         assert_eq!(next(|_, policy| policy.rests_until = Some(at(7))), voluntary_in(7));
         let (condition, reason) = ("Ready=False".into(), "".into());
-        let sick = RepairCondition { condition, reason, since: at(-1), tolerated: minutes(10), drain: None };
+        let (since, tolerated, action) = (at(-1), minutes(10), RepairAction::Replace);
+        let sick = RepairCondition { condition, reason, since, tolerated, drain: None, action };
         assert_eq!(next(|managed_node, _| managed_node.repair_conditions = vec![sick]), forceful_in(9));
     }
 

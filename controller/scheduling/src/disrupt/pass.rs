@@ -18,6 +18,8 @@ pub(super) struct Pass<'a> {
     pub(super) world: World<'a>,
     pub(super) ledger: Ledger,
     pub(super) commands: Vec<Command>,
+    /// Nodes that are rebooted.
+    pub(super) reboots: Vec<usize>,
     /// Known reason to keep a node, by node.
     verdicts: Vec<Option<Blocked>>,
     /// True if the node is to be deleted, by node.
@@ -38,6 +40,7 @@ impl<'a> Pass<'a> {
             world,
             ledger: Ledger::new(input, now),
             commands: Vec::new(),
+            reboots: Vec::new(),
             verdicts: vec![None; nodes],
             gone: vec![false; nodes],
             promised: BTreeMap::new(),
@@ -209,7 +212,18 @@ impl<'a> Pass<'a> {
     }
 
     fn has_voluntary_command(&self) -> bool {
-        self.commands.iter().any(|command| !command.cause.forceful())
+        !self.reboots.is_empty() || self.commands.iter().any(|command| !command.cause.forceful())
+    }
+
+    /// Reboots the node, and counts it as unavailable. It takes no pods in this pass.
+    pub(super) fn reboot(&mut self, node: usize, pool: usize) {
+        if self.world.settings.first && self.has_voluntary_command() {
+            return;
+        }
+        self.gone[node] = true;
+        self.verdicts[node] = None;
+        self.ledger.take(Some(pool));
+        self.reboots.push(node);
     }
 
     /// Returns true if the rules between pods would hold after all commands and this one.
@@ -218,6 +232,7 @@ impl<'a> Pass<'a> {
         let so_far = Decision {
             pods: self.world.moved.iter().cloned().chain(pods).collect(),
             commands: self.commands.iter().chain([command]).cloned().collect(),
+            reboots: Vec::new(),
             blocked: Vec::new(),
             arrivals: self.world.arrivals.clone(),
         };
@@ -270,7 +285,8 @@ impl<'a> Pass<'a> {
         }
         let managed_nodes = self.managed_nodes();
         let blocked = managed_nodes.into_iter().filter_map(|(node, _)| self.verdicts[node].take()).collect();
-        Decision { pods: self.world.moved, commands: self.commands, blocked, arrivals: self.world.arrivals }
+        let Self { world, commands, reboots, .. } = self;
+        Decision { pods: world.moved, commands, reboots, blocked, arrivals: world.arrivals }
     }
 
     /// Returns the reason why a node stays that could be disrupted.

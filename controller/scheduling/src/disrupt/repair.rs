@@ -1,8 +1,8 @@
-//! Unhealthy nodes: each is replaced like a drifted one, before drift and consolidation.
+//! Unhealthy nodes: each is rebooted, or replaced like a drifted one, before drift and consolidation.
 //!
 //! ```text
 //!   conditions ──► tolerated until, do-not-repair ──► a fifth of a pool ──► budget (Unhealthy) ──► places ──► command
-//!                            │                               │                       │                  │
+//!                            │                               │                       │     └─► reboot   │
 //!                            └───────────────────────────────┴── kept, with reason ──┴──────────────────┘
 //! ```
 //!
@@ -16,11 +16,18 @@ use jiff::SignedDuration;
 
 use super::decision::{Block, Method};
 use super::forceful::REPAIRED_AT_MOST;
-use super::input::{Cause, ManagedNode};
+use super::input::{Cause, ManagedNode, RepairAction};
 use super::pass::Pass;
+use crate::labels;
 
 /// Number of nodes of a pool, and number of these that are unhealthy.
 type Share = (u64, u64);
+
+/// Returns true if so many nodes of a pool are unhealthy that none is repaired.
+fn is_tripped((all, unhealthy): Share) -> bool {
+    let (part, whole) = REPAIRED_AT_MOST;
+    unhealthy > (all * part).div_ceil(whole)
+}
 
 impl Pass<'_> {
     /// Returns the nodes that are to be repaired, those whose repair has been due for longest first; records the
@@ -45,19 +52,18 @@ impl Pass<'_> {
                 continue;
             };
             let (all, unhealthy) = shares.get(pool_name).copied().unwrap_or_default();
-            let (part, whole) = REPAIRED_AT_MOST;
-            if !self.input().problem.nodes[node].initialized {
-                let message = format!("{}, but the node is not initialized yet", repair.condition);
-                self.keep(node, Block::NotInitialized, message);
-            } else if managed_node.pool.is_none() {
+            if managed_node.pool.is_none() {
                 let message = format!("{}, but its NodePool `{pool_name}` does not exist", repair.condition);
                 self.keep(node, Block::NodePoolMissing, message);
-            } else if unhealthy > (all * part).div_ceil(whole) {
+            } else if is_tripped((all, unhealthy)) {
                 let message = format!(
                     "{}, but more than 20% of the nodes of NodePool `{pool_name}` are unhealthy ({unhealthy} of {all}): another cause is likely, and none is repaired",
                     repair.condition
                 );
                 self.keep(node, Block::NodeRepairBlocked, message);
+            } else if !self.input().problem.nodes[node].initialized {
+                let message = format!("{}, but the node has not registered yet", repair.condition);
+                self.keep(node, Block::NotInitialized, message);
             } else {
                 let late = now.duration_since(repair.condition.due());
                 let name = Arc::clone(&self.input().problem.nodes[node].name);
@@ -68,6 +74,23 @@ impl Pass<'_> {
         due.into_iter().map(|(_, _, _, node)| node).collect()
     }
 
+    /// Returns the nodes that are due for repair and have registered, but were never initialized. No workload depends
+    /// on them, so they go at once, whatever budgets say.
+    pub(super) fn never_initialized(&self) -> Vec<usize> {
+        let (shares, now) = (self.shares(), self.world.now);
+        let goes = |&(node, managed_node): &(usize, &ManagedNode)| {
+            let about = &self.input().problem.nodes[node];
+            let has_registered = about.labels.get(labels::REGISTERED).is_some_and(|value| &**value == "true");
+            let is_coming = has_registered && !about.initialized && !managed_node.rebooting;
+            let is_repaired = managed_node.pool.is_some() && !managed_node.do_not_repair;
+            is_coming
+                && is_repaired
+                && managed_node.repair_due(now).is_some()
+                && !is_tripped(shares.get(&managed_node.pool_name).copied().unwrap_or_default())
+        };
+        self.managed_nodes().into_iter().filter(goes).map(|(node, _)| node).collect()
+    }
+
     /// Returns the nodes of each pool, and how many of them are unhealthy, whether or not that is tolerated yet. Nodes
     /// that are being removed count: a pool of which many have failed is not repaired one after the other.
     fn shares(&self) -> BTreeMap<Arc<str>, Share> {
@@ -75,18 +98,24 @@ impl Pass<'_> {
         for managed_node in self.input().managed_nodes.iter().flatten() {
             let (all, unhealthy) = shares.entry(Arc::clone(&managed_node.pool_name)).or_default();
             *all += 1;
-            *unhealthy += u64::from(!managed_node.repair_conditions.is_empty());
+            *unhealthy += u64::from(managed_node.rebooting || !managed_node.repair_conditions.is_empty());
         }
         shares
     }
 
-    /// Replaces the nodes that are `due`, as far as the budgets of their pools allow.
+    /// Reboots or replaces the nodes that are `due`, as far as the budgets of their pools allow.
     pub(super) fn repair(&mut self, due: &[usize]) {
         for &node in due {
             let managed_node = self.input().managed_nodes[node].as_ref();
-            let Some(pool) = managed_node.and_then(|managed_node: &ManagedNode| managed_node.pool) else { continue };
+            let Some((managed_node, pool)) = managed_node.and_then(|it: &ManagedNode| Some((it, it.pool?))) else {
+                continue;
+            };
             if self.ledger.left(pool, Cause::Unhealthy) == 0 {
                 self.keep_by_budget(&self.ledger.clone(), node, pool, Cause::Unhealthy);
+                continue;
+            }
+            if managed_node.repair_due(self.world.now).is_some_and(|due| due.action == RepairAction::Reboot) {
+                self.reboot(node, pool);
                 continue;
             }
             let is_static = self.is_static(node);

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::{
     BudgetLimit, Cause, Command, Consolidation, Decision, DisruptionBlocker, DisruptionInput, LATE, ManagedNode,
-    Method, Settings, Window,
+    Method, NodeBudget, Repair, RepairAction, Settings, Window,
 };
 use crate::labels;
 use crate::model::{Options, Problem, Resource};
@@ -34,9 +34,11 @@ pub fn validate_disruption(
             for &node in &command.candidates {
                 touchable(input, now, command.cause, (number, node), &mut findings);
                 justified(input, now, command.cause, (number, node), &mut findings);
+                at_once(input, settings, command.cause, (number, node), &mut findings);
             }
             goes_first(input, settings, (number, command), &mut findings);
         }
+        reboots(input, now, decision, &mut findings);
         node_budgets(input, now, decision, &mut findings);
         evictions(input, decision, &mut findings);
         savings(input, decision, &mut findings);
@@ -48,11 +50,12 @@ pub fn validate_disruption(
     findings.into_sorted()
 }
 
-/// Returns true if each managed node occurs exactly once, in a command or as blocked, and no other node does.
+/// Returns true if each managed node occurs exactly once, in a command, as rebooted or as blocked, and no other node
+/// does.
 fn accounted(input: &DisruptionInput, decision: &Decision, findings: &mut Findings) -> bool {
     let mut sound = true;
     let mut times: BTreeMap<usize, u32> = BTreeMap::new();
-    let going = decision.commands.iter().flat_map(|command| &command.candidates);
+    let going = decision.commands.iter().flat_map(|command| &command.candidates).chain(&decision.reboots);
     for &node in going.chain(decision.blocked.iter().map(|blocked| &blocked.node)) {
         *times.entry(node).or_default() += 1;
     }
@@ -68,7 +71,8 @@ fn accounted(input: &DisruptionInput, decision: &Decision, findings: &mut Findin
         sound = false;
         findings.note(Place::Existing(node), Promise::Accounted, "there is no such node");
     }
-    let gone: BTreeSet<usize> = decision.commands.iter().flat_map(|command| command.candidates.clone()).collect();
+    let gone = decision.commands.iter().flat_map(|command| &command.candidates).chain(&decision.reboots);
+    let gone: BTreeSet<usize> = gone.copied().collect();
     for (number, command) in decision.commands.iter().enumerate() {
         for (node, _) in &command.existing {
             if *node >= input.problem.nodes.len() || gone.contains(node) {
@@ -237,6 +241,43 @@ fn justified(
     }
 }
 
+/// Checks that an unhealthy node goes without regard to budgets only if it was never initialized, or all do.
+fn at_once(
+    input: &DisruptionInput,
+    settings: &Settings,
+    cause: Cause,
+    (command, node): (usize, usize),
+    findings: &mut Findings,
+) {
+    let Some(managed_node) = &input.managed_nodes[node] else { return };
+    let may_wait = input.problem.nodes[node].initialized || managed_node.do_not_repair;
+    if cause == Cause::Broken && settings.repair != Repair::Legacy && may_wait {
+        let name = &input.problem.nodes[node].name;
+        findings.note(Place::Command(command), Promise::Untouchable, format!("node {name} may wait for its repair"));
+    }
+}
+
+/// Checks that nodes are rebooted for a condition that a reboot might mend, and for no other.
+fn reboots(input: &DisruptionInput, now: Timestamp, decision: &Decision, findings: &mut Findings) {
+    for &node in &decision.reboots {
+        let Some(managed_node) = &input.managed_nodes[node] else { continue };
+        let name = &input.problem.nodes[node].name;
+        let place = Place::Existing(node);
+        if !input.problem.nodes[node].initialized || managed_node.pool.is_none() || managed_node.rebooting {
+            findings.note(place, Promise::Untouchable, format!("node {name} is not to be rebooted"));
+        }
+        if managed_node.do_not_repair {
+            findings.note(place, Promise::Held, format!("node {name} asks not to be repaired"));
+        }
+        let mut actions =
+            managed_node.repair_conditions.iter().filter(|it| now.duration_since(it.since) >= it.tolerated);
+        let is_mended = actions.clone().next().is_some() && actions.all(|it| it.action == RepairAction::Reboot);
+        if !is_mended {
+            findings.note(place, Promise::Justified, format!("node {name}: a reboot is not its remedy"));
+        }
+    }
+}
+
 /// Returns the reason why the pool does not allow consolidation of the node, if there is one.
 fn not_consolidatable(
     input: &DisruptionInput,
@@ -267,17 +308,25 @@ fn not_consolidatable(
 fn node_budgets(input: &DisruptionInput, now: Timestamp, decision: &Decision, findings: &mut Findings) {
     for (pool, policy) in input.policies.iter().enumerate() {
         let mine = |managed_node: &&ManagedNode| managed_node.pool == Some(pool);
-        let nodes = input.problem.nodes.iter().zip(&input.managed_nodes).filter(|(node, _)| node.initialized);
-        let nodes: Vec<_> =
-            nodes.filter_map(|(node, managed_node)| Some((node, managed_node.as_ref().filter(mine)?))).collect();
+        let nodes = input.problem.nodes.iter().zip(&input.managed_nodes);
+        let nodes = nodes.filter_map(|(node, managed_node)| Some((node, managed_node.as_ref().filter(mine)?)));
+        let nodes: Vec<_> = nodes.filter(|(node, it)| node.initialized || it.rebooting).collect();
         let total = nodes.len() as u64;
-        let mut away = nodes.iter().filter(|(node, _)| node.deleting).count() as u64;
-        let unready = nodes.iter().filter(|(node, managed_node)| !node.deleting && !managed_node.ready).count() as u64;
+        let is_away = |(node, it): &(&crate::model::Node, &ManagedNode)| node.deleting || it.rebooting;
+        let is_mine = |&&node: &&usize| input.managed_nodes[node].as_ref().is_some_and(|it| it.pool == Some(pool));
+        let rebooted = decision.reboots.iter().filter(is_mine).count() as u64;
+        let mut away = nodes.iter().filter(|it| is_away(it)).count() as u64 + rebooted;
+        let unready = nodes.iter().filter(|it| !is_away(it) && !it.1.ready).count() as u64;
+        let for_repair = decision.commands.iter().filter(|it| it.cause.forceful() || it.cause == Cause::Unhealthy);
+        let for_repair = away + for_repair.flat_map(|it| &it.candidates).filter(is_mine).count() as u64;
+        for budget in policy.budgets.iter().filter(|_| rebooted > 0) {
+            if let Some(allowed) = allowed(budget, Cause::Unhealthy, total, now).filter(|most| for_repair > *most) {
+                let detail = format!("{for_repair} nodes of pool {pool} would be away, and {allowed} may be");
+                findings.note(Place::Plan, Promise::NodeBudgets, detail);
+            }
+        }
         for (number, command) in decision.commands.iter().enumerate() {
-            let taken = command.candidates.iter().filter(|&&node| {
-                input.managed_nodes[node].as_ref().is_some_and(|managed_node| managed_node.pool == Some(pool))
-            });
-            let taken = taken.count() as u64;
+            let taken = command.candidates.iter().filter(is_mine).count() as u64;
             away += taken;
             if taken == 0 || command.cause.forceful() {
                 continue;
@@ -285,23 +334,28 @@ fn node_budgets(input: &DisruptionInput, now: Timestamp, decision: &Decision, fi
             // Nodes that are not ready are what repair is for.
             let away = away + if command.cause == Cause::Unhealthy { 0 } else { unready };
             for budget in &policy.budgets {
-                let concerns = budget.causes.is_empty() || budget.causes.contains(&command.cause);
-                let in_force = match &budget.window {
-                    Window::Always | Window::Unreadable(_) => true,
-                    Window::After(schedule, duration) => schedule.open_since(now, *duration).is_some(),
-                };
-                let allowed = match (&budget.window, budget.nodes) {
-                    (Window::Unreadable(_), _) => 0,
-                    (_, BudgetLimit::Count(count)) => count,
-                    (_, BudgetLimit::Percent(percent)) => total.saturating_mul(percent).div_ceil(100),
-                };
-                if concerns && in_force && away > allowed {
+                if let Some(allowed) = allowed(budget, command.cause, total, now).filter(|most| away > *most) {
                     let detail = format!("{away} nodes of pool {pool} would be away, and {allowed} may be");
                     findings.note(Place::Command(number), Promise::NodeBudgets, detail);
                 }
             }
         }
     }
+}
+
+/// Returns the number of nodes that a budget allows to be away for `cause`; `None` if it has no say in it now.
+fn allowed(budget: &NodeBudget, cause: Cause, total: u64, now: Timestamp) -> Option<u64> {
+    let concerns = budget.causes.is_empty() || budget.causes.contains(&cause);
+    let in_force = match &budget.window {
+        Window::Always | Window::Unreadable(_) => true,
+        Window::After(schedule, duration) => schedule.open_since(now, *duration).is_some(),
+    };
+    let allowed = match (&budget.window, budget.nodes) {
+        (Window::Unreadable(_), _) => 0,
+        (_, BudgetLimit::Count(count)) => count,
+        (_, BudgetLimit::Percent(percent)) => total.saturating_mul(percent).div_ceil(100),
+    };
+    (concerns && in_force).then_some(allowed)
 }
 
 /// Checks that nodes which are disrupted together do not need more evictions of a budget than it allows. A single node

@@ -20,8 +20,8 @@ use crate::api::Path;
 use crate::world::World;
 
 /// Reasons of voluntary disruptions.
-const VOLUNTARY: [DisruptionReason; 3] =
-    [DisruptionReason::Empty, DisruptionReason::Underutilized, DisruptionReason::Drifted];
+const VOLUNTARY: [DisruptionReason; 4] =
+    [DisruptionReason::Empty, DisruptionReason::Underutilized, DisruptionReason::Drifted, DisruptionReason::Unhealthy];
 
 /// State kept between two checks: names of claims and commands.
 #[derive(Debug, Default)]
@@ -30,8 +30,12 @@ pub(super) struct Leaving {
     marked: BTreeSet<String>,
     /// Running commands.
     commands: BTreeSet<String>,
+    /// Claims whose nodes were being rebooted.
+    rebooting: BTreeSet<String>,
     /// Claims that budgets count as disrupted.
     away: BTreeSet<String>,
+    /// Those of them that are removed or rebooted, and not only not ready.
+    going: BTreeSet<String>,
 }
 
 // === impl Checks ===
@@ -40,24 +44,37 @@ impl Checks {
     /// Checks the disruptions that have begun since the last check.
     pub(super) fn disruptions(&mut self, world: &World, broken: &mut Vec<String>) {
         let mut begun: BTreeMap<&str, BTreeMap<DisruptionReason, Vec<&str>>> = BTreeMap::new();
-        let (mut marked, mut away) = (BTreeSet::new(), BTreeSet::new());
-        let (mut commands, mut begun_commands) = (BTreeSet::new(), BTreeSet::new());
+        let mut now = Leaving::default();
+        let mut begun_commands = BTreeSet::new();
         for (path, claim) in world.api.claims.iter() {
             let mark = mark_of(claim);
-            let is_leaving = claim.metadata.deletion_timestamp.is_some() || mark.is_some();
+            let is_rebooting = is_true(claim, nodeclaim::REBOOTING);
+            let is_leaving = claim.metadata.deletion_timestamp.is_some() || mark.is_some() || is_rebooting;
+            if counts(claim) && is_leaving {
+                now.going.insert(path.name.clone());
+            }
             if counts(claim) && (is_leaving || !is_ready(node_of(claim, world))) {
-                away.insert(path.name.clone());
+                now.away.insert(path.name.clone());
+            }
+            if is_rebooting && now.rebooting.insert(path.name.clone()) && !self.leaving.rebooting.contains(&path.name) {
+                let begun = begun.entry(pool_of(claim)).or_default();
+                begun.entry(DisruptionReason::Unhealthy).or_default().push(path.name.as_str());
             }
             let Some(mark) = mark else { continue };
-            marked.insert(path.name.clone());
+            now.marked.insert(path.name.clone());
             let voluntary = VOLUNTARY.into_iter().find(|one| format!("{one:?}") == mark.cause.name());
+            // Nodes that were never initialized are repaired without regard to budgets.
+            let voluntary = voluntary.filter(|_| !mark.cause.forceful());
             // A command interrupted by a crash continues: it was decided when its first claim was marked.
-            let is_new = commands.insert(mark.command.clone()) && !self.leaving.commands.contains(&mark.command)
+            let is_new = now.commands.insert(mark.command.clone()) && !self.leaving.commands.contains(&mark.command)
                 || begun_commands.contains(&mark.command);
             let Some(reason) = voluntary.filter(|_| is_new && !self.leaving.marked.contains(&path.name)) else {
                 continue;
             };
             begun_commands.insert(mark.command);
+            if is_rebooting {
+                broken.push(format!("NodeClaim {path} is disrupted ({reason:?}) while its node is being rebooted"));
+            }
             begun.entry(pool_of(claim)).or_default().entry(reason).or_default().push(path.name.as_str());
             broken.extend(early(claim, reason, world));
         }
@@ -71,8 +88,13 @@ impl Checks {
             // decision.
             let mine =
                 |name: &&str| world.api.claims.get(&Path::bare(*name)).is_some_and(|claim| pool_of(claim) == pool);
-            let before = self.leaving.away.intersection(&away).map(String::as_str).filter(mine);
-            let mut gone: BTreeSet<&str> = before.collect();
+            let both = |before: &BTreeSet<String>, now: &'_ BTreeSet<String>| -> BTreeSet<String> {
+                before.intersection(now).filter(|name| mine(&name.as_str())).cloned().collect()
+            };
+            // Nodes that are not ready are what repair is for.
+            let unready: BTreeSet<String> =
+                &both(&self.leaving.away, &now.away) - &both(&self.leaving.going, &now.going);
+            let mut gone: BTreeSet<String> = both(&self.leaving.going, &now.going);
             let total = world.api.claims.values().filter(|claim| pool_of(claim) == pool && counts(claim)).count();
             // A budget applies when a node is chosen for its reason, and does not limit later choices for other
             // reasons. Among choices of one moment, checking the strictest budget first finds whether all may have been
@@ -83,8 +105,11 @@ impl Checks {
                 .collect();
             chosen.sort_unstable();
             for (most, reason, claims) in chosen {
-                gone.extend(&claims);
-                let count = gone.len();
+                gone.extend(claims.iter().map(|claim| (*claim).to_owned()));
+                let mut count = gone.len();
+                if reason != DisruptionReason::Unhealthy {
+                    count += unready.iter().filter(|name| !gone.contains(*name)).count();
+                }
                 if count > most {
                     broken.push(format!(
                         "{count} nodes of NodePool {pool} are away with {} ({reason:?}), and its budgets allow {most} of {total}",
@@ -93,7 +118,7 @@ impl Checks {
                 }
             }
         }
-        self.leaving = Leaving { marked, commands, away };
+        self.leaving = now;
     }
 }
 
@@ -102,7 +127,8 @@ fn early(claim: &NodeClaim, reason: DisruptionReason, world: &World) -> Option<S
     let there = world.api.pools.get(&Path::bare(pool_of(claim)));
     let wait = there.and_then(|pool| pool.spec.disruption.consolidate_after.duration()).unwrap_or_default();
     let since = condition(claim, nodeclaim::INITIALIZED)?.last_transition_time.0;
-    let is_early = reason != DisruptionReason::Drifted && world.clock.now() < after(since, wait);
+    let waits = [DisruptionReason::Empty, DisruptionReason::Underutilized].contains(&reason);
+    let is_early = waits && world.clock.now() < after(since, wait);
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     is_early.then(|| {
         format!("NodeClaim {name} is up since {since}, and is given back ({reason:?}) before its consolidateAfter")

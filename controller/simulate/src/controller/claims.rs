@@ -5,11 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodeClassReference, labels};
-use muster_cloud::{Alternative, alternatives};
+use muster_cloud::{Alternative, Overlaid, alternatives};
 use muster_manifest::NodeClass;
 use muster_manifest::snapshot::OverlaidTypes;
 use muster_scheduling::model::{Catalogue, Requirement, Requirements, Resource, Resources};
-use muster_stages::lifecycle::{Class, Listing, Readiness, decide, is_true};
+use muster_stages::lifecycle::{Class, Listing, Readiness, decide, is_true, overlaid};
 use muster_stages::state::{ClaimInputs, LiveClass};
 use muster_stages::step::Write;
 
@@ -90,12 +90,10 @@ impl Controller {
         let around = self.cluster.around(name)?;
         let reference = around.claim.spec.node_class_ref.clone();
         let class = self.class(&reference);
-        let alternatives = self.alternatives(around.claim, &reference, world, now);
+        let (alternatives, overlaid) = self.alternatives(around.claim, &reference, world, now);
         let is_joining = !around.nodes.is_empty() && !is_true(around.claim, nodeclaim::REGISTERED);
         let hold = if is_joining { self.hold(name, now) } else { None };
         let id = around.claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-        // The instances of simulated clouds have no resources but their own.
-        let overlaid = muster_cloud::Overlaid::default();
         let seen = around.seen(ClaimInputs {
             class: &class,
             pause: self.pause(),
@@ -127,23 +125,26 @@ impl Controller {
         self.plan.hold(claimed, &view, &self.plan.late(&view), now).map(|hold| hold.why)
     }
 
-    /// Returns the offerings that the claim may be launched as; none if it has been launched.
+    /// Returns the offerings that the claim may be launched as, and the changes of NodeOverlays to them; none if it has
+    /// been launched.
     fn alternatives(
         &self,
         claim: &NodeClaim,
         class: &NodeClassReference,
         world: &World,
         now: Timestamp,
-    ) -> Vec<Alternative> {
+    ) -> (Vec<Alternative>, Overlaid) {
+        let nothing = || (Vec::new(), Overlaid::default());
         if is_true(claim, nodeclaim::LAUNCHED) {
-            return Vec::new();
+            return nothing();
         }
-        let Some(types) = world.supply.of(&class.name) else { return Vec::new() };
-        let overlaid = self.overlaid(claim, world);
-        let types = overlaid.as_ref().unwrap_or(types);
+        let Some(types) = world.supply.of(&class.name) else { return nothing() };
+        let changed = self.overlaid(claim, world);
+        let types = changed.as_ref().unwrap_or(types);
         let mut all = alternatives(types, &requirements_of(claim), &requests_of(claim));
         self.refusals.sieve(&mut all, now);
-        all
+        let overlaid = overlaid(claim, types, &all);
+        (all, overlaid)
     }
 
     /// Returns the types of the claim's NodePool with the NodeOverlays applied; `None` without overlays.
@@ -183,6 +184,7 @@ pub(super) fn class_of(live: &LiveClass) -> Class {
         bootstrap_fault: None,
         hands_over_taints: true,
         tags_instances: true,
+        reboots_instances: true,
     }
 }
 
@@ -196,6 +198,7 @@ fn missing(reference: &NodeClassReference) -> Class {
         bootstrap_fault: None,
         hands_over_taints: true,
         tags_instances: true,
+        reboots_instances: true,
     }
 }
 

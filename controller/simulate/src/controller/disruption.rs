@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use muster_api::NodeClaim;
 use muster_api::conditions::READY;
+use muster_api::labels::CAPACITY_RESERVATION_ID;
 use muster_cloud::after;
 use muster_scheduling::disrupt::Moments;
 use muster_stages::disruption::{
     CommandNode, CommandStart, CommandStarts, Launches, ObservedCommand, Timing, Turn, cleanup, progress, running,
 };
 use muster_stages::step::{Step, Write};
+use serde_json::json;
 
 use super::edge::Carriage;
 use super::{Controller, Stop};
@@ -30,10 +32,16 @@ impl Controller {
             return Ok(());
         }
         let mut manifests = self.cluster.manifests();
-        // Simulated machines have no image, network or placement group of their own that a class could have ceased to
-        // select: what the status of a real class selects says nothing of them.
+        let image = world.cloud.image.as_deref();
+        let has_reserved =
+            manifests.node_claims.iter().any(|claim| claim.meta.labels.get(CAPACITY_RESERVATION_ID).is_some());
         for class in &mut manifests.node_classes {
-            class.conditions.retain(|one| &*one.kind != READY || &*one.status != "True");
+            // Simulated machines have no network or placement group of their own that a class could have ceased to
+            // select: what the status of a real class selects says nothing of them. Images are those of the script.
+            match image.filter(|_| !has_reserved) {
+                Some(image) => class.object["status"] = json!({"amis": [{"id": image}]}),
+                None => class.conditions.retain(|one| &*one.kind != READY || &*one.status != "True"),
+            }
         }
         let snapshot = self.snapshot(&manifests, world).map_err(Stop::Failed)?;
         let mut input = snapshot.managed_nodes.disruption_input(&snapshot.problem);
@@ -60,23 +68,19 @@ impl Controller {
 
     fn open(&mut self, command_start: &CommandStart, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
-        let CommandStart { number: _, cause, savings, command_nodes, steps } = command_start;
+        let CommandStart { number: _, is_reboot, cause, savings, command_nodes, steps } = command_start;
         let replacements = steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
             Write::CreateClaim(claim) => claim.metadata.name.clone(),
             _ => None,
         });
-        world.trace.add(
-            now,
-            Event::Disrupting {
-                reason: cause.name().to_owned(),
-                claims: command_nodes
-                    .iter()
-                    .filter_map(|command_node| command_node.claim.metadata.name.clone())
-                    .collect(),
-                replacements: replacements.collect(),
-                savings: *savings,
-            },
-        );
+        let claims = command_nodes.iter().filter_map(|command_node| command_node.claim.metadata.name.clone());
+        if *is_reboot {
+            claims.for_each(|claim| world.trace.add(now, Event::Rebooting { claim }));
+        } else {
+            let (reason, claims, savings) = (cause.name().to_owned(), claims.collect(), *savings);
+            let event = Event::Disrupting { reason, claims, replacements: replacements.collect(), savings };
+            world.trace.add(now, event);
+        }
         self.advance_at = Some(now);
         for step in steps {
             let mut carriage = Self::carriage(command_nodes);

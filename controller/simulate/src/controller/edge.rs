@@ -240,6 +240,7 @@ impl Controller {
                 }));
             }
             Call::Console(id) => answers.console = Some(world.cloud.console(id, now)),
+            Call::Reboot(id) => answers.reboot = Some(world.reboot(id)),
             Call::Tag { provider_id, tags } => answers.tag = Some(world.cloud.tag(provider_id, tags, now)),
             Call::Terminate(id) => {
                 let answer = world.cloud.terminate(id, now);

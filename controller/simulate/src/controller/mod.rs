@@ -35,6 +35,15 @@ use super::api::{Api, Key, Kind};
 use super::policy::Policy;
 use super::world::World;
 
+/// Kinds that the room of a CapacityBuffer depends on.
+const BUFFERED: [state::Kind; 5] = [
+    state::Kind::CapacityBuffer,
+    state::Kind::PodTemplate,
+    state::Kind::Deployment,
+    state::Kind::StatefulSet,
+    state::Kind::ReplicaSet,
+];
+
 /// Reason why a reconciliation was aborted.
 #[derive(Debug)]
 pub(crate) enum Stop {
@@ -144,10 +153,17 @@ impl Controller {
             if changed.has_new_policy || of_daemons.contains(&kind) && !changed.is_empty() {
                 self.plan.forget_fruitless();
             }
+            if BUFFERED.contains(&kind) && self.cluster.buffers().len() > 0 {
+                self.window.arrive("buffers", now);
+            }
             if changed.has_new_policy {
                 self.pass_schedule.hurry();
             } else if !changed.is_empty() {
                 self.pass_schedule.stir();
+            }
+            if !changed.is_empty() && self.round_again.is_none() && self.cluster.buffers().len() > 0 {
+                // A pod may have taken the room of a buffer, which is filled again.
+                self.round_again = Some(after(now, RETRY));
             }
             if !changed.is_empty() {
                 // What stays pending is decided again soon after a change, and seldom without one.

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodePool, labels};
+use muster_cloud::after;
 use muster_manifest::snapshot::{self, Snapshot};
 use muster_manifest::{InputError, Manifests, NodeClass};
 use muster_scheduling::model::{Catalogue, Node, Pod};
@@ -20,6 +22,9 @@ use crate::NAMESPACE;
 use crate::ledger::Running;
 use crate::trace::Event as Traced;
 use crate::world::World;
+
+/// Interval between rounds while a CapacityBuffer lacks room: refused capacity returns without a change.
+const SHORT: Duration = Duration::from_secs(60);
 
 // === impl Controller ===
 
@@ -105,7 +110,9 @@ impl Controller {
         let (before, holds) = (before.holds(), self.plan.holds());
         let news = before.keys().chain(holds.keys()).filter(|pool| before.get(*pool) != holds.get(*pool));
         self.changed.pools.extend(news.map(|pool| Arc::from(&**pool)));
-        self.round_again = outcome.step.again.filter(|again| *again > now);
+        let is_short = outcome.buffers.iter().any(|one| one.places.failed > 0);
+        let again = is_short.then(|| after(now, SHORT));
+        self.round_again = outcome.step.again.filter(|again| *again > now).into_iter().chain(again).min();
         self.nominate_again = Some(now);
         self.carry_all(&outcome.step, &mut Carriage::default(), world)
     }

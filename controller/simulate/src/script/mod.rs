@@ -15,7 +15,7 @@ pub use self::day::default_day;
 pub use self::read::{Written, read};
 pub use self::rehearse::{Misdeed, Remark, rehearse};
 use super::api::Path;
-use super::world::{Habits, Meant};
+use super::world::{Ailment, Habits, Meant};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -63,6 +63,10 @@ pub(crate) enum Deed {
     Misregister(u32, &'static str),
     /// Interrupts this number of matching spot instances.
     Interrupt(Meant, u32),
+    /// Publishes another image, which all classes select from now on.
+    Publish,
+    /// Sets a condition of this number of matching Nodes.
+    Ail(Meant, u32, Ailment),
     /// Kills the controller after this number of further writes, and restarts it after this duration.
     Stop(u64, Duration),
 }
@@ -131,6 +135,10 @@ impl std::fmt::Display for Deed {
             }
             Self::Misregister(count, code) => write!(f, "the machine of {} will not join ({code})", launches(count)),
             Self::Interrupt(meant, count) => write!(f, "the cloud reclaims {} of {meant}", nodes(count)),
+            Self::Publish => f.write_str("another image is published"),
+            Self::Ail(meant, count, Ailment { kind, status, reason }) => {
+                write!(f, "{} of {meant} report {kind}={status} ({reason})", nodes(count))
+            }
             Self::Stop(_, away) => {
                 write!(f, "the controller stops between two writes, and is back after {}", span(away))
             }

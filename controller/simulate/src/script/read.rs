@@ -10,7 +10,7 @@ use muster_manifest::{Decoded, Fault, Field, InputError, Source, kind_named, kin
 
 use super::super::api::Path;
 use super::super::objects::{OWN, has_namespace, path_for};
-use super::super::world::Meant;
+use super::super::world::{Ailment, Meant};
 use super::{Deed, Reference, Script};
 
 /// Kinds that can be scaled.
@@ -23,8 +23,20 @@ const YEARS: std::ops::Range<i16> = 1970..2970;
 const KIND: &str = "Simulation";
 
 /// Kinds of events, in the order of the documentation.
-const DEEDS: [&str; 10] =
-    ["scale", "apply", "patch", "delete", "deleteAll", "runOut", "refuse", "misregister", "interrupt", "stop"];
+const DEEDS: [&str; 12] = [
+    "scale",
+    "apply",
+    "patch",
+    "delete",
+    "deleteAll",
+    "runOut",
+    "refuse",
+    "misregister",
+    "interrupt",
+    "condition",
+    "publishImage",
+    "stop",
+];
 
 /// A script with the positions of its events in the file.
 #[derive(Debug)]
@@ -138,6 +150,8 @@ fn event(field: &Field<'_>, length: Duration) -> Decoded<(Duration, Deed)> {
         field.read("refuse", refuse)?,
         field.read("misregister", misregister)?,
         field.read("interrupt", interrupt)?,
+        field.read("condition", condition)?,
+        field.read("publishImage", publish)?,
         field.read("stop", stop)?,
     ]
     .into_iter()
@@ -235,6 +249,35 @@ fn interrupt(field: Field<'_>) -> Decoded<Deed> {
     only(&field, &["instanceType", "zone", "nodes"])?;
     let nodes = field.read("nodes", some)?.unwrap_or(1);
     Ok(Deed::Interrupt(Meant { capacity_type: Some(CapacityType::Spot), ..meant(&field)? }, nodes))
+}
+
+fn condition(field: Field<'_>) -> Decoded<Deed> {
+    only(&field, &["instanceType", "zone", "capacityType", "nodes", "type", "status", "reason"])?;
+    let nodes = field.read("nodes", some)?.unwrap_or(1);
+    let kind = field.require("type")?;
+    if kind.text()? == "Ready" {
+        return Err(kind.fault("is `Ready`, which the kubelets of the day set", "name another condition of Nodes"));
+    }
+    let status = field.read("status", |status| match status.text()? {
+        text @ ("True" | "False" | "Unknown") => Ok(text.to_owned()),
+        text => {
+            let problem = format!("is `{}`, which is not a status", shorten(text));
+            Err(status.fault(problem, "write `\"True\"`, `\"False\"` or `Unknown`"))
+        }
+    })?;
+    let ailment = Ailment {
+        kind: kind.text()?.to_owned(),
+        status: status.unwrap_or_else(|| "False".to_owned()),
+        reason: field.read("reason", |reason| reason.text().map(str::to_owned))?.unwrap_or_default(),
+    };
+    Ok(Deed::Ail(meant(&field)?, nodes, ailment))
+}
+
+fn publish(field: Field<'_>) -> Decoded<Deed> {
+    if field.boolean()? {
+        return Ok(Deed::Publish);
+    }
+    Err(field.fault("can only be true", "leave the event out, or write `publishImage: true`"))
 }
 
 fn stop(field: Field<'_>) -> Decoded<Deed> {

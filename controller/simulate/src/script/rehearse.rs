@@ -183,7 +183,13 @@ impl Rehearsal {
                 let kinds: Vec<&str> = emptied().chain(["PodDisruptionBudget", "NodePool", "Pod"]).collect();
                 self.remove_those(&|(kind, _)| kinds.contains(&kind.as_str()));
             }
-            Deed::RunOut(..) | Deed::Refuse(..) | Deed::Misregister(..) | Deed::Interrupt(..) | Deed::Stop(..) => {}
+            Deed::RunOut(..)
+            | Deed::Refuse(..)
+            | Deed::Misregister(..)
+            | Deed::Interrupt(..)
+            | Deed::Ail(..)
+            | Deed::Publish
+            | Deed::Stop(..) => {}
         }
         Ok(Vec::new())
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use muster_api::Span;
 use serde_json::{Map, Value, json};
 
-use super::super::world::{Habits, Meant};
+use super::super::world::{Ailment, Habits, Meant};
 use super::{Deed, Reference, Script};
 
 // === impl Script ===
@@ -66,6 +66,15 @@ fn event(at: Duration, deed: &Deed) -> Value {
             let mut what = offerings(&Meant { capacity_type: None, ..meant.clone() });
             what["nodes"] = (*nodes).into();
             ("interrupt", what)
+        }
+        Deed::Publish => ("publishImage", true.into()),
+        Deed::Ail(meant, nodes, Ailment { kind, status, reason }) => {
+            let mut what = offerings(meant);
+            what["nodes"] = (*nodes).into();
+            what["type"] = kind.clone().into();
+            what["status"] = status.clone().into();
+            what["reason"] = reason.clone().into();
+            ("condition", what)
         }
         Deed::Stop(writes, away) => ("stop", json!({"afterWrites": writes, "for": span(*away)})),
     };

@@ -13,9 +13,9 @@ use super::super::api::Path;
 use super::super::dice::Dice;
 use super::super::script::{Deed, Reference, Script};
 use super::super::trace::Event;
-use super::super::world::Meant;
+use super::super::world::{Ailment, Meant};
 use super::super::{Outcome, Policy};
-use super::{CLUSTER, day_of};
+use super::{day_with, larger_cluster, settings_of_all};
 
 const MINUTE: u64 = 60;
 /// What happens on a day happens within so many minutes; then everything is deleted, and has so long to go.
@@ -41,7 +41,7 @@ fn deed(dice: Dice, name: &str) -> Deed {
     let pick = |what: &str, all: &[&'static str]| all[below(what, all.len() as u64) as usize];
     let minutes = |what: &str, most: u64| span(1 + below(what, most));
     let count = |what: &str, most: u64| u32::try_from(1 + below(what, most)).unwrap();
-    match below("kind", 18) {
+    match below("kind", 24) {
         0..6 => {
             let replicas = u32::try_from(below("replicas", 13)).unwrap();
             Deed::Scale(deployment(pick("workload", &["web", "batch", "cache"])), replicas)
@@ -83,6 +83,24 @@ fn deed(dice: Dice, name: &str) -> Deed {
             let requirement = json!({"key": labels::CAPACITY_TYPE, "operator": "In", "values": [kinds]});
             Deed::Patch(pool("general"), json!({"spec": {"template": {"spec": {"requirements": [requirement]}}}}))
         }
+        16 => Deed::Ail(
+            Meant::default(),
+            count("nodes", 2),
+            Ailment {
+                kind: "AcceleratedHardwareReady".to_owned(),
+                status: "False".to_owned(),
+                reason: pick("fault", &["NvidiaXID48Error", "NvidiaXID79Error", "NvidiaDoubleBitError"]).to_owned(),
+            },
+        ),
+        17 => {
+            let replicas = below("replicas", 5);
+            Deed::Patch(pool("fixed"), json!({"spec": {"replicas": replicas}}))
+        }
+        18 => Deed::Publish,
+        19 | 20 => {
+            let buffer = Reference { kind: "CapacityBuffer".to_owned(), path: Path::new("shop", "spare") };
+            Deed::Patch(buffer, json!({"spec": {"replicas": below("replicas", 6)}}))
+        }
         _ => Deed::Stop(below("writes", 30), minutes("away", 3)),
     }
 }
@@ -97,7 +115,12 @@ fn budgets(dice: Dice, name: &str) -> Vec<Value> {
         let below = |what: &str, sides: u64| dice.below(&format!("{name} budget {number} {what}"), sides);
         let nodes = ["0", "1", "2", "10%", "50%", "100%"][below("nodes", 6) as usize];
         let mut budget = json!({"nodes": nodes});
-        let reasons = [DisruptionReason::Empty, DisruptionReason::Underutilized, DisruptionReason::Drifted];
+        let reasons = [
+            DisruptionReason::Empty,
+            DisruptionReason::Underutilized,
+            DisruptionReason::Drifted,
+            DisruptionReason::Unhealthy,
+        ];
         let named: Vec<_> = reasons.into_iter().filter(|reason| below(&format!("{reason:?}"), 3) == 0).collect();
         if !named.is_empty() {
             budget["reasons"] = json!(named);
@@ -141,7 +164,9 @@ fn restless(outcome: &Outcome) -> Vec<String> {
     let at_rest = after(outcome.start, span(BUSY) + CALMED);
     let late = outcome.trace.iter().filter(|entry| entry.at > at_rest);
     let deeds = late.filter_map(|entry| match &entry.event {
-        Event::Disrupting { .. } | Event::ClaimAndNode { .. } => Some(format!("{}: {:?}", entry.at, entry.event)),
+        Event::Disrupting { .. } | Event::Rebooting { .. } | Event::ClaimAndNode { .. } => {
+            Some(format!("{}: {:?}", entry.at, entry.event))
+        }
         _ => None,
     });
     deeds.collect()
@@ -170,16 +195,20 @@ struct Days {
 impl Days {
     /// Days on which everything must hold that must.
     fn of_rules() -> Self {
-        Self { cluster: CLUSTER.to_owned(), draw: random_day, wrong: broken }
+        Self { cluster: larger_cluster(), draw: random_day, wrong: broken }
     }
 
     /// Days after which nothing may happen any more: nodes do not expire.
     fn of_rest() -> Self {
-        Self { cluster: CLUSTER.replace("expireAfter: 2h", "expireAfter: Never"), draw: calm_lot, wrong: restless }
+        Self {
+            cluster: larger_cluster().replace("expireAfter: 2h", "expireAfter: Never"),
+            draw: calm_lot,
+            wrong: restless,
+        }
     }
 
     fn wrong(&self, script: &Script, seed: u64) -> Vec<String> {
-        (self.wrong)(&day_of(&self.cluster, script.clone(), seed, Policy::Muster))
+        (self.wrong)(&day_with(&self.cluster, script.clone(), seed, Policy::Muster, settings_of_all()))
     }
 
     /// The fewest deeds with which something is still wrong: each is left out once, for as long as that helps.
@@ -230,7 +259,8 @@ impl Days {
         std::fs::write(folder.join("catalogue.yaml"), super::CATALOGUE).unwrap();
         panic!(
             "seed {seed} breaks:\n{}\n\nPlay it again: muster simulate -f {folder}/cluster.yaml --catalog \
-             {folder}/catalogue.yaml --script {folder}/{seed}.yaml --seed {seed}\n\n{text}",
+             {folder}/catalogue.yaml --script {folder}/{seed}.yaml --seed {seed} --feature-gates NodeRepair=true \
+             --aws-feature-gates RebootForRepair=true\n\n{text}",
             self.wrong(&small, seed).join("\n"),
             folder = folder.display()
         );

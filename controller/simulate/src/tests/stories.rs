@@ -10,7 +10,7 @@ use super::super::objects::default_classes;
 use super::super::{default_day, read_script};
 use super::{CLUSTER, EXPIRING, Policy, day, day_of, objects};
 
-fn script(text: &str) -> super::Script {
+pub(super) fn script(text: &str) -> super::Script {
     let head = "apiVersion: muster.dev/v1\nkind: Simulation\nspec:\n";
     let source = Source { name: "day.yaml".to_owned(), text: format!("{head}{text}"), only_json: false };
     read_script(source).unwrap_or_else(|error| panic!("{error}")).script

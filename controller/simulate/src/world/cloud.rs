@@ -153,7 +153,15 @@ impl World {
         let hashes = class.and_then(|class| class.metadata.annotations.clone()).unwrap_or_default();
         self.cloud.annotations = hashes.into_iter().filter(|(key, _)| HASHES.contains(&key.as_str())).collect();
         self.cloud.console_output = self.misfits.first().map(console);
+        // The device plugins of the nodes report what NodeOverlays say that these have as well.
+        let plain = (self.cloud.resources.clone(), self.cloud.allocatable.clone());
+        for (instance_type, more) in &request.overlaid.capacity {
+            for all in [&mut self.cloud.resources, &mut self.cloud.allocatable] {
+                all.entry(instance_type.clone()).or_default().extend(more.clone());
+            }
+        }
         let answer = self.cloud.launch(request, now);
+        (self.cloud.resources, self.cloud.allocatable) = plain;
         // The answer does not matter: a launch without an answer may have created an instance.
         let fresh: Vec<Instance> = self
             .cloud
@@ -188,6 +196,12 @@ impl World {
             self.trace.add(now, Event::Refused { claim: request.claim.clone(), offerings });
         }
         answer
+    }
+
+    /// Publishes another image, which the next instances get.
+    pub(crate) fn publish_image(&mut self) {
+        self.images += 1;
+        self.cloud.image = Some(format!("ami-{:017x}", self.images + 1));
     }
 
     /// Announces the interruption of matching spot instances, and interrupts them two minutes later. Returns their

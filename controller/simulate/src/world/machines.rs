@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Pod, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_api::{NodeClaim, labels, taints};
@@ -11,6 +11,7 @@ use muster_cloud::{Instance, InstanceState, after};
 
 use super::super::api::{Kind, Path, node_of, seconds};
 use super::admission::PATIENCE;
+use super::ailments::boot_id;
 use super::{Happening, World};
 use crate::trace::Event;
 
@@ -96,6 +97,7 @@ impl World {
                     "container runtime network not ready",
                     now,
                 )]),
+                node_info: Some(NodeSystemInfo { boot_id: boot_id(0), ..NodeSystemInfo::default() }),
                 ..NodeStatus::default()
             }),
         };
@@ -245,7 +247,7 @@ fn without(node: &mut Node, goes: impl Fn(&Taint) -> bool) {
     }
 }
 
-fn readiness(status: &str, reason: &str, message: &str, now: jiff::Timestamp) -> NodeCondition {
+pub(super) fn readiness(status: &str, reason: &str, message: &str, now: jiff::Timestamp) -> NodeCondition {
     NodeCondition {
         type_: "Ready".to_owned(),
         status: status.to_owned(),

@@ -12,6 +12,7 @@
 //! changes.
 
 mod admission;
+mod ailments;
 mod cloud;
 mod kubelet;
 mod machines;
@@ -30,6 +31,7 @@ use muster_manifest::InputError;
 use muster_manifest::snapshot::Settings;
 
 pub(crate) use self::admission::admit;
+pub(crate) use self::ailments::Ailment;
 pub(crate) use self::cloud::Meant;
 pub(crate) use self::machines::Machine;
 pub(crate) use self::scheduler::is_waiting;
@@ -81,6 +83,8 @@ pub(crate) enum Happening {
     Detach,
     /// A spot instance is interrupted.
     TakenBack(String),
+    /// The machine with this provider ID is back after a reboot.
+    Boots(String),
     /// The node controller marks a Node as unreachable.
     GivenUp(String),
     /// The pods of an unreachable Node are evicted.
@@ -130,6 +134,8 @@ pub(crate) struct World {
     snubs: cloud::Queue<Duration>,
     /// Verdict codes for which the machines of the next launches do not join.
     misfits: cloud::Queue<&'static str>,
+    /// Number of images published so far.
+    images: u64,
     /// Tokens of earlier launches.
     asked: BTreeSet<LaunchToken>,
     /// Instances whose interruption was announced.
@@ -186,6 +192,7 @@ impl World {
             shortages: Vec::new(),
             snubs: cloud::Queue::default(),
             misfits: cloud::Queue::default(),
+            images: 0,
             asked: BTreeSet::new(),
             noticed: BTreeSet::new(),
             started: BTreeSet::new(),
@@ -206,6 +213,7 @@ impl World {
             Happening::PodEnds(path, uid, node) => self.end(&path, &uid, &node),
             Happening::Detach => self.detach(),
             Happening::TakenBack(id) => self.take_back(&id),
+            Happening::Boots(id) => self.boot(&id),
             Happening::GivenUp(node) => self.give_up(&node),
             Happening::PatienceEnds(node) => self.end_pods_of(&node),
             Happening::PodsOfLostNode(node) => self.remove_orphans(&node),

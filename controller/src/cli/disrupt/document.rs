@@ -1,7 +1,7 @@
 //! Disruption plan for programs. Field names are a contract: fields may be added, never renamed or removed.
 
-use jiff::Timestamp;
-use muster_scheduling::disrupt::{Blocked, Command, DisruptionInput, Method};
+use jiff::{SignedDuration, Timestamp};
+use muster_scheduling::disrupt::{Blocked, Command, DisruptionInput, Method, RepairCondition};
 use muster_scheduling::model::{Pod, Problem};
 use serde::Serialize;
 
@@ -15,6 +15,9 @@ pub(crate) struct DisruptionDocument {
     api_version: &'static str,
     kind: &'static str,
     pub(super) commands: Vec<CommandDocument>,
+    /// Nodes whose instances are rebooted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) reboots: Vec<RebootDocument>,
     pub(super) blocked: Vec<BlockedNode>,
     pub(super) summary: Summary,
 }
@@ -39,6 +42,14 @@ pub(crate) struct CommandDocument {
     /// Details of the reason, per node, where there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) details: Vec<String>,
+}
+
+/// Node that is rebooted, and stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RebootDocument {
+    pub(crate) node: String,
+    pub(crate) detail: String,
 }
 
 /// Node that stays.
@@ -75,8 +86,9 @@ impl DisruptionDocument {
         let blocked: Vec<BlockedNode> =
             decision.blocked.iter().map(|blocked| BlockedNode::new(&input.problem, blocked, now)).collect();
         let candidates = commands.iter().map(|command| command.candidates.len()).sum();
+        let reboots = decision.reboots.iter().map(|&node| RebootDocument::new(input, node, now)).collect::<Vec<_>>();
         let summary = Summary {
-            nodes: candidates + blocked.len(),
+            nodes: candidates + reboots.len() + blocked.len(),
             commands: commands.len(),
             candidates,
             replacements: commands.iter().map(|command| command.replacements.len()).sum(),
@@ -86,7 +98,7 @@ impl DisruptionDocument {
             decide_seconds: *decide_seconds,
             validate_seconds: *validate_seconds,
         };
-        Self { api_version: "muster.dev/v1", kind: "DisruptionPlan", commands, blocked, summary }
+        Self { api_version: "muster.dev/v1", kind: "DisruptionPlan", commands, reboots, blocked, summary }
     }
 }
 
@@ -135,11 +147,27 @@ fn detail(input: &DisruptionInput, command: &Command, node: usize) -> Option<Str
             detail => format!("{name}: {}: {detail}", drift.reason),
         }),
         Cause::Expired => managed_node.expires().map(|end| format!("{name}: expired at {end}")),
-        Cause::Unhealthy | Cause::Broken => managed_node.repair_conditions.first().map(|it| match it.drain {
-            Some(drain) => format!("{name}: {it}; drained for at most {} min", drain.as_mins()),
-            None => format!("{name}: {it}"),
-        }),
+        Cause::Unhealthy | Cause::Broken => {
+            let condition = managed_node.repair_conditions.first();
+            condition.map(|it| format!("{name}: {}", repair_detail(it, it.drain)))
+        }
         Cause::Interrupted => managed_node.interrupted.as_ref().map(|it| format!("{name}: {}", it.notice)),
+    }
+}
+
+impl RebootDocument {
+    fn new(input: &DisruptionInput, node: usize, now: Timestamp) -> Self {
+        let due = input.managed_nodes[node].as_ref().and_then(|managed_node| managed_node.repair_due(now));
+        let detail = due.map(|due| repair_detail(due.condition, due.drain)).unwrap_or_default();
+        Self { node: input.problem.nodes[node].name.to_string(), detail }
+    }
+}
+
+/// Describes the repair for a condition.
+fn repair_detail(condition: &RepairCondition, drain: Option<SignedDuration>) -> String {
+    match drain {
+        Some(drain) => format!("{condition}; drained for at most {} min", drain.as_mins()),
+        None => condition.to_string(),
     }
 }
 

@@ -26,6 +26,11 @@ pub(super) fn render(document: &DisruptionDocument, palette: Palette) -> String 
             remarks(&mut text, number + 1, command, palette);
         }
     }
+    if !document.reboots.is_empty() {
+        let mut grid = Grid::new([("NODE", Side::Left), ("WHY", Side::Left)]);
+        document.reboots.iter().for_each(|one| grid.push([one.node.clone(), one.detail.clone()]));
+        let _ = write!(text, "{}\n{}\n", palette.strong("Nodes that are rebooted"), grid.render(palette));
+    }
     if !document.blocked.is_empty() {
         let _ = write!(text, "{}\n{}\n", palette.strong("Nodes that stay"), blocked(&document.blocked, palette));
     }
@@ -132,6 +137,11 @@ fn summary(document: &DisruptionDocument, palette: Palette) -> String {
     let summary = &document.summary;
     let plural = |count: usize, word: &str| if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") };
     if summary.commands == 0 {
+        let reboots = document.reboots.len();
+        if reboots > 0 {
+            let verb = if reboots == 1 { "is" } else { "are" };
+            return format!("{}\n", palette.strong(format!("{} {verb} rebooted", plural(reboots, "node"))));
+        }
         let what = if summary.nodes == 0 { "there is no managed node" } else { "every node stays" };
         return format!("{}\n", palette.strong(format!("Nothing to do: {what}")));
     }

@@ -59,7 +59,7 @@ pub(crate) fn print(
         return Ok(Ok(()));
     }
     objects.extend(default_classes(&objects, &script));
-    let Packing { options, gates, gate_warnings, scheduler_config } = packing;
+    let Packing { options, gates, aws_gates, gate_warnings, scheduler_config } = packing;
     let default_spread = match scheduler_config {
         Some(file) => manifest::read_scheduler_config(file)?,
         None => DefaultSpread::default(),
@@ -68,8 +68,9 @@ pub(crate) fn print(
     let said = |remark: &Remark| written.as_ref().map(|written| said(remark, written));
     let told = remarks.iter().filter_map(said).chain(gate_warnings.iter().cloned());
     report(&manifests, &told.collect::<Vec<_>>(), stderr);
+    let gates = gates.of_files();
     let snapshot =
-        Settings { gates: FeatureGates { node_overlay: true, ..*gates }, default_spread, legacy_node_repair: false };
+        Settings { gates, default_spread, legacy_node_repair: false, reboot_for_repair: aws_gates.reboot_for_repair };
     let types = |class: Option<&NodeClass>| supply.types(class);
     let setting = |policy: Policy, script: Script| Setting {
         objects: objects.clone(),

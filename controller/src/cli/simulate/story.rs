@@ -141,6 +141,7 @@ fn words(event: &Event) -> Option<(&'static str, (String, usize), Tone)> {
             let saves = if *savings > 0.0 { format!(", saves ${savings:.4}/h") } else { String::new() };
             ("disrupt", one(format!("{reason}: {}{by}{saves}", claims.join(", "))), Tone::Plain)
         }
+        Event::Rebooting { claim } => ("reboot", one(claim.clone()), Tone::Plain),
         Event::Gone { claim } => ("gone", one(claim.clone()), Tone::Plain),
         Event::Warned { about, reason, message } => {
             ("warning", one(format!("{about}: {reason}: {message}")), Tone::Doubtful)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
+use muster_stages::lifecycle::reboot_result;
 use muster_stages::state::{ConditionChange, Kind, Milestone, Removal};
 
 use super::catalogue::{self as names, OfKind};
@@ -123,14 +124,24 @@ impl Observed {
     }
 
     fn condition(&self, change: &ConditionChange) {
-        let ConditionChange { kind, of, condition, before, status, reason, at } = change;
+        let ConditionChange { kind, of, condition, before, status, reason, message, at } = change;
         if let Some(of_kind) = of_kind(*kind) {
             self.series.count(&of_kind.transitions, &[condition, status, reason]);
             if let Some((before, since)) = before {
                 self.series.observe(&of_kind.transition, &[condition, before, status], between(*since, *at));
             }
         }
-        if *kind != Kind::NodeClaim || status != "True" {
+        if *kind != Kind::NodeClaim {
+            return;
+        }
+        if condition == nodeclaim::REBOOTING
+            && let Some((_, requested)) = before.as_ref().filter(|(was, _)| was == "True")
+        {
+            let result = reboot_result(reason, message);
+            self.series.count(&names::NODES_REBOOTS, &[result]);
+            self.series.observe(&names::NODES_REBOOT_DURATION, &[result], between(*requested, *at));
+        }
+        if status != "True" {
             return;
         }
         match condition.as_str() {
@@ -263,6 +274,7 @@ mod tests {
                 before: Some(("Unknown".to_owned(), Timestamp::from_second(40).unwrap())),
                 status: "True".to_owned(),
                 reason: condition.to_owned(),
+                message: String::new(),
                 at,
             }))
         };

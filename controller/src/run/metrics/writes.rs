@@ -35,6 +35,7 @@ fn told<'a>(call: &Call, answers: &'a Answers) -> (&'static str, Option<&'a Clou
         Call::Find(_) => ("List", error(answers.instance.as_ref())),
         Call::Console(_) => ("Console", error(answers.console.as_ref())),
         Call::Terminate(_) => ("Delete", error(answers.terminate.as_ref())),
+        Call::Reboot(_) => ("Reboot", error(answers.reboot.as_ref())),
         Call::Tag { .. } => ("Tag", error(answers.tag.as_ref())),
     }
 }

@@ -26,6 +26,7 @@ fn class() -> Class {
         bootstrap_fault: None,
         hands_over_taints: true,
         tags_instances: true,
+        reboots_instances: true,
     }
 }
 

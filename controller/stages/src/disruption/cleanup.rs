@@ -1,6 +1,7 @@
 //! Removal of disruption taints without a mark, left by an edit or by another program that kept its commands in memory.
 
 use jiff::Timestamp;
+use muster_api::conditions::nodeclaim;
 use muster_cloud::after;
 
 use super::mark::is_marked;
@@ -8,13 +9,16 @@ use super::observed_command::Candidate;
 use super::planner::Timing;
 use super::rollback::cleared;
 use super::start::disruption_taint;
+use crate::lifecycle::is_true;
 use crate::step::Step;
 
-/// Removes the disruption taint of a node and the condition of its claim if the claim has no mark.
+/// Removes the disruption taint of a node and the condition of its claim if the claim has no mark and is not
+/// being rebooted.
 #[must_use]
 pub fn cleanup(candidate: &Candidate<'_>, timing: Timing, now: Timestamp) -> Step {
     let is_leaving_node = candidate.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
-    if is_marked(candidate.claim) || candidate.is_leaving() || is_leaving_node {
+    let is_rebooting = is_true(candidate.claim, nodeclaim::REBOOTING);
+    if is_marked(candidate.claim) || candidate.is_leaving() || is_leaving_node || is_rebooting {
         return Step::rest();
     }
     let writes = cleared(candidate);

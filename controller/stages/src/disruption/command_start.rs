@@ -10,6 +10,7 @@ use muster_scheduling::model::Problem;
 
 use super::command_node::CommandNode;
 use super::objection::paused;
+use super::reboots;
 use super::start::{Leaver, Order, start};
 use crate::lifecycle::caps::{Admission, Caps, Spent};
 use crate::lifecycle::pause::Pause;
@@ -38,11 +39,13 @@ pub struct Launches<'a> {
     pub caps: Caps,
 }
 
-/// A command that is begun.
+/// A command or a reboot that is begun.
 #[derive(Debug, Clone)]
 pub struct CommandStart {
-    /// Index of the command in the decision.
+    /// Index of the command in the decision; of a reboot, that in its list behind the commands.
     pub number: usize,
+    /// True if the node is rebooted and stays.
+    pub is_reboot: bool,
     /// Cause of the disruption.
     pub cause: Cause,
     /// Savings in USD per hour.
@@ -71,7 +74,24 @@ impl<'a> CommandStarts<'a> {
     pub fn all(&self, cluster: &Cluster, plan: &Plan, now: Timestamp) -> Vec<CommandStart> {
         let mut spent = self.spent(cluster);
         let numbers = 0..self.decision.commands.len();
-        numbers.filter_map(|number| self.one(number, cluster, plan, &mut spent, now)).collect()
+        let reboots = (numbers.end..).zip(&self.decision.reboots);
+        let reboots = reboots.filter_map(|(number, &node)| self.reboot(number, node, cluster, plan, now));
+        numbers.filter_map(|number| self.one(number, cluster, plan, &mut spent, now)).chain(reboots).collect()
+    }
+
+    fn reboot(
+        &self,
+        number: usize,
+        node: usize,
+        cluster: &Cluster,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Option<CommandStart> {
+        let due = self.input.managed_nodes[node].as_ref()?.repair_due(now)?;
+        let command_node = CommandNode::of_node(cluster, plan, &self.input.problem.nodes[node].name)?;
+        let step = reboots::request(&command_node.candidate(), &due, self.launches.pause, now)?;
+        let (command_nodes, steps) = (vec![command_node], vec![step]);
+        Some(CommandStart { number, is_reboot: true, cause: Cause::Unhealthy, savings: 0.0, command_nodes, steps })
     }
 
     fn one(
@@ -116,13 +136,18 @@ impl<'a> CommandStarts<'a> {
         }
         spent.made_at.extend(std::iter::repeat_n(now, launched));
         spent.hourly_price += if launched > 0 { cost(command) } else { 0.0 };
-        Some(CommandStart { number, cause: command.cause, savings: command.savings, command_nodes, steps })
+        let (cause, savings) = (command.cause, command.savings);
+        Some(CommandStart { number, is_reboot: false, cause, savings, command_nodes, steps })
     }
 
-    /// Returns the longest drain of a node that is repaired.
+    /// Returns the longest drain of a node that is repaired: none if it was never initialized.
     fn drain(&self, cause: Cause, node: usize, now: Timestamp) -> Option<SignedDuration> {
-        let managed_node = self.input.managed_nodes.get(node)?.as_ref().filter(|_| cause == Cause::Unhealthy)?;
-        managed_node.repair_due(now)?.drain
+        let managed_node = self.input.managed_nodes.get(node)?.as_ref()?;
+        match cause {
+            Cause::Unhealthy => managed_node.repair_due(now)?.drain,
+            Cause::Broken if !self.input.problem.nodes[node].initialized => Some(SignedDuration::ZERO),
+            _ => None,
+        }
     }
 
     /// Returns the claims of the replacements; `None` if any of them may not be launched.

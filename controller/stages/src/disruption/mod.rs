@@ -11,6 +11,8 @@
 //!                                └─ objection, failure, deadline: delete unused replacements, untaint, unmark ───┘
 //!
 //!                       cleanup: removes a taint without a mark
+//!
+//!   DisruptionInput ─► DisruptionPlanner ─► reboots: condition Rebooting ─► lifecycle (drains, reboots, and waits)
 //! ```
 //!
 //! Between two writes a command exists in the API server only: each of its claims carries a [`Mark`] with the whole
@@ -50,6 +52,7 @@ mod pass_schedule;
 mod peak_load;
 mod planner;
 mod progress;
+mod reboots;
 mod repair_events;
 mod rollback;
 mod start;

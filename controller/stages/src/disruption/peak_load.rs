@@ -126,6 +126,8 @@ mod tests {
             interrupted: None,
             repair_conditions: Vec::new(),
             do_not_repair: false,
+            rebooting: false,
+            reboots: Vec::new(),
             do_not_disrupt: false,
             nominated_by: None,
             launched_for,

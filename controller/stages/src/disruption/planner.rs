@@ -145,14 +145,15 @@ impl DisruptionPlanner {
     }
 }
 
-/// Drops the voluntary commands that violations name, or all of them if a violation names none. Forceful commands are
-/// kept regardless of their violations.
+/// Drops the voluntary commands that violations name, or all of them and all reboots if a violation names none.
+/// Forceful commands are kept regardless of their violations.
 pub(super) fn retain_sound(decision: &mut Decision, violations: &[Violation]) {
     let accused = |violation: &Violation| match violation.place {
         Place::Command(number) => Some(number),
         _ => None,
     };
     let Some(accused) = violations.iter().map(accused).collect::<Option<BTreeSet<usize>>>() else {
+        decision.reboots.clear();
         return decision.commands.retain(|command| command.cause.forceful());
     };
     let mut number = 0..;
@@ -169,7 +170,7 @@ fn checked(
     now: Timestamp,
     settings: &Settings,
 ) -> (Decision, Vec<Violation>) {
-    if decision.commands.is_empty() {
+    if decision.commands.is_empty() && decision.reboots.is_empty() {
         return (decision, Vec::new());
     }
     let violations = validate_disruption(input, now, settings, &decision);

@@ -4,6 +4,7 @@
 //!                ┌───────── Seen: claim, pool, class, nodes, pods, answers of the cloud ◄──────────────────┐
 //!                ▼                                                                                         │
 //!   wanted:   expire ─► verdict ─► vanish ─► launch ─► register ─► initialize ─► tag ─► liveness ─► silence │
+//!   rebooted: expire ─► vanish ─► reboot ─► tag
 //!   deleted:  terminate: Node: taint ─► drain ─► volumes ─► instance ─► finalizer;  claim: finalizer       │
 //!                │                                                                                         │
 //!                ▼                                                                                         │
@@ -32,6 +33,7 @@ mod initialize;
 pub mod interruption;
 mod launch;
 mod liveness;
+mod overlaid;
 pub mod pause;
 pub mod pod_events;
 mod reboot;
@@ -50,6 +52,8 @@ use jiff::Timestamp;
 pub use self::conditions::{Status, at as judged, set as set_condition, whole_seconds};
 pub use self::conditions::{condition, is_true};
 pub use self::liveness::{INITIALIZATION_TIMEOUT, LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT};
+pub use self::overlaid::overlaid;
+pub use self::reboot::reboot_result;
 pub use self::register::has_label;
 pub use self::seen::{Answers, Attachment, Class, DisruptionBlocker, Eviction, Listing, Readiness, Resident, Seen};
 pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subject, Write};
@@ -58,7 +62,8 @@ pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subj
 type Stage = fn(&Seen<'_>, Timestamp) -> Step;
 
 /// Stages of a claim that is not being deleted, in order.
-const WANTED: [Stage; 9] = [
+const WANTED: [Stage; 10] = [
+    reboot::tidy,
     expire::expire,
     verdict::verdict,
     vanish::vanish,

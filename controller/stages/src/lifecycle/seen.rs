@@ -32,7 +32,8 @@ pub struct Seen<'a> {
     pub registration_hold: Option<&'a str>,
     /// DRA drivers that have published their devices of the Node.
     pub device_drivers: &'a BTreeSet<String>,
-    /// Pods bound to the Nodes, by namespace and name. May be empty unless the claim or a Node is being deleted.
+    /// Pods bound to the Nodes, by namespace and name. May be empty unless the claim or a Node is being deleted,
+    /// or rebooted.
     pub residents: &'a [Resident],
     /// Pending pods planned on the Node, as far as the plan is known, by namespace and name. May be empty unless the
     /// Node's agent has reported a fatal verdict.
@@ -69,6 +70,8 @@ pub struct Class {
     pub hands_over_taints: bool,
     /// True if its cloud supports tags.
     pub tags_instances: bool,
+    /// True if its cloud can reboot instances.
+    pub reboots_instances: bool,
 }
 
 /// Readiness of a class for launches.
@@ -153,6 +156,8 @@ pub struct Answers {
     pub console: Option<Result<Option<String>, CloudError>>,
     /// Result of its termination.
     pub terminate: Option<Result<(), CloudError>>,
+    /// Result of its reboot.
+    pub reboot: Option<Result<(), CloudError>>,
     /// Result of tagging it.
     pub tag: Option<Result<(), CloudError>>,
     /// Results of evictions, by UID of the pod.

@@ -61,6 +61,7 @@ const fn reason(block: Block) -> Option<&'static str> {
             Some(events::UNCONSOLIDATABLE)
         }
         Block::NotInitialized
+        | Block::Rebooting
         | Block::Nominated
         | Block::Budget
         | Block::ConsolidateAfter

@@ -61,6 +61,7 @@ impl Fixture {
             bootstrap_fault: None,
             hands_over_taints: true,
             tags_instances: true,
+            reboots_instances: true,
         };
         Self {
             pool: serde_json::from_value(pool).unwrap(),

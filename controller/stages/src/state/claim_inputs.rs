@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodePool};
 use muster_cloud::{Alternative, Overlaid};
 
@@ -11,7 +12,7 @@ use super::cluster::Cluster;
 use super::devices::published;
 use super::pod::LivePod;
 use crate::lifecycle::pause::Pause;
-use crate::lifecycle::{Answers, Attachment, Class, Listing, Resident, Seen, Subject};
+use crate::lifecycle::{Answers, Attachment, Class, Listing, Resident, Seen, Subject, is_true};
 use crate::node::Node;
 
 /// A NodeClaim and its related objects, found with indexes.
@@ -105,10 +106,11 @@ impl Surroundings<'_> {
         })
     }
 
-    /// Returns true if the claim or one of its Nodes is being deleted.
-    fn is_ending(&self) -> bool {
+    /// Returns true if the claim or one of its Nodes is being deleted, or rebooted.
+    fn is_drained(&self) -> bool {
         let nodes = self.nodes.iter().map(|node| &node.metadata);
-        [&self.claim.metadata].into_iter().chain(nodes).any(|meta| meta.deletion_timestamp.is_some())
+        let mut all = [&self.claim.metadata].into_iter().chain(nodes);
+        is_true(self.claim, nodeclaim::REBOOTING) || all.any(|meta| meta.deletion_timestamp.is_some())
     }
 
     /// Returns the input of the lifecycle stages.
@@ -129,8 +131,8 @@ impl Surroundings<'_> {
             registration_hold,
             expected,
             device_drivers: &self.device_drivers,
-            // Residents matter only for nodes that are being removed; on others, they change all the time.
-            residents: if self.is_ending() { self.residents() } else { &[] },
+            // Residents matter only for nodes that are being drained; on others, they change all the time.
+            residents: if self.is_drained() { self.residents() } else { &[] },
             attachments: &self.attachments,
             alternatives,
             overlaid,

@@ -54,6 +54,8 @@ pub struct ConditionChange {
     pub status: String,
     /// Reason.
     pub reason: String,
+    /// Message.
+    pub message: String,
     /// Time of the change.
     pub at: Timestamp,
 }
@@ -93,8 +95,8 @@ impl NodeLabels {
     }
 }
 
-/// The parts of a condition that count: type, status, reason and time of the last change.
-pub(super) type ConditionState<'c> = (&'c str, &'c str, &'c str, Timestamp);
+/// The parts of a condition that count: type, status, reason, message and time of the last change.
+pub(super) type ConditionState<'c> = (&'c str, &'c str, &'c str, &'c str, Timestamp);
 
 /// Adds the transitions of a pod.
 pub(super) fn of_pod(path: &Arc<str>, old: Option<&LivePod>, new: &LivePod, all: &mut Vec<Milestone>) {
@@ -129,7 +131,7 @@ pub(super) fn of_conditions<'c>(
     new: impl Iterator<Item = ConditionState<'c>>,
     all: &mut Vec<Milestone>,
 ) {
-    for (condition, status, reason, at) in new {
+    for (condition, status, reason, message, at) in new {
         let before = old.clone().find(|(of, ..)| *of == condition);
         if before.is_some_and(|(_, before, ..)| before == status) {
             continue;
@@ -138,9 +140,10 @@ pub(super) fn of_conditions<'c>(
             kind,
             of: NodeLabels::of(meta),
             condition: condition.to_owned(),
-            before: before.map(|(_, status, _, at)| (status.to_owned(), at)),
+            before: before.map(|(_, status, .., at)| (status.to_owned(), at)),
             status: status.to_owned(),
             reason: reason.to_owned(),
+            message: message.to_owned(),
             at,
         })));
     }
@@ -148,9 +151,11 @@ pub(super) fn of_conditions<'c>(
 
 /// Returns the conditions of our kinds.
 pub(super) fn told(conditions: &[Condition]) -> impl Iterator<Item = ConditionState<'_>> + Clone {
-    conditions
-        .iter()
-        .map(|one| (one.type_.as_str(), one.status.as_str(), one.reason.as_str(), one.last_transition_time.0))
+    let state = |one| {
+        let Condition { type_, status, reason, message, last_transition_time, .. }: &Condition = one;
+        (type_.as_str(), status.as_str(), reason.as_str(), message.as_str(), last_transition_time.0)
+    };
+    conditions.iter().map(state)
 }
 
 impl LiveNode {
@@ -159,7 +164,8 @@ impl LiveNode {
         let conditions = self.typed.status.as_ref().and_then(|status| status.conditions.as_deref());
         conditions.unwrap_or_default().iter().map(|one| {
             let at = one.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-            (one.type_.as_str(), one.status.as_str(), one.reason.as_deref().unwrap_or_default(), at)
+            let text = |text: &'_ Option<String>| text.as_deref().unwrap_or_default();
+            (one.type_.as_str(), one.status.as_str(), text(&one.reason), text(&one.message), at)
         })
     }
 

@@ -371,6 +371,7 @@ impl Edge {
                 }));
             }
             Call::Console(id) => answers.console = Some(cloud.console(id, now)),
+            Call::Reboot(id) => answers.reboot = Some(cloud.reboot(id, now)),
             Call::Tag { provider_id, tags } => answers.tag = Some(cloud.tag(provider_id, tags, now)),
             Call::Terminate(id) => answers.terminate = Some(cloud.terminate(id, now)),
         }

@@ -15,11 +15,13 @@ fn habits() -> impl Strategy<Value = Habits> {
     (
         (seconds(1000), seconds(1200), seconds(1200), any::<bool>()),
         (seconds(2000), any::<bool>(), seconds(60), prop_oneof![3 => Just(None), 1 => (0..1500_u64).prop_map(Some)]),
-        any::<bool>(),
+        (any::<bool>(), seconds(2000)),
     )
-        .prop_map(|((joins, ready, startup, has_resource), (budget, has_stuck_pod, volume, dies), has_hold)| {
-            Habits { joins, ready, startup, has_resource, budget, has_stuck_pod, volume, dies, has_hold }
-        })
+        .prop_map(
+            |((joins, ready, startup, has_resource), (budget, has_stuck_pod, volume, dies), (has_hold, boots))| {
+                Habits { joins, ready, startup, has_resource, budget, has_stuck_pod, volume, dies, has_hold, boots }
+            },
+        )
 }
 
 fn fault() -> impl Strategy<Value = Fault> {
@@ -44,6 +46,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         Operation::Terminate,
         Operation::Console,
         Operation::Tag,
+        Operation::Reboot,
     ])
 }
 
@@ -61,6 +64,7 @@ proptest! {
         blows in proptest::collection::btree_map(0..80_usize, blow(), 0..6),
         exhausted in proptest::collection::vec(0..4_usize, 0..4),
         deleted in 0..4000_u64,
+        rebooted in 0..4000_u64,
         is_by_node in any::<bool>(),
     ) {
         let mut world = World::new();
@@ -75,6 +79,7 @@ proptest! {
         }
         world.edge.blows = blows;
         world.deeds = vec![(0, Deed::Create("x")), (1, Deed::Create("y")), (deleted, Deed::Delete("x"))];
+        world.deeds.push((rebooted, Deed::Reboot("y", Some(60))));
         if is_by_node {
             world.deeds.push((deleted, Deed::DeleteNodes));
         }

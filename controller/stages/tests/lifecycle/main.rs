@@ -17,5 +17,6 @@ mod disruptions;
 mod edge;
 mod faults;
 mod orders;
+mod reboots;
 mod stories;
 mod world;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_api::nodeclaim::ResourceRequests;
@@ -12,7 +12,9 @@ use muster_api::{
     Lifetime, NodeClaim, NodeClaimSpec, NodeClassReference, Quantities, Span, annotations, labels, taints,
 };
 use muster_cloud::{Alternative, CapacityType, Instance, InstanceState, Memory, Offering, after};
-use muster_stages::lifecycle::{Attachment, Class, DisruptionBlocker, MetaChange, Readiness, Resident, Subject};
+use muster_stages::lifecycle::{
+    Attachment, Class, DisruptionBlocker, MetaChange, Readiness, Resident, Status, Subject,
+};
 
 use super::api::{Api, Pod};
 use super::edge::Edge;
@@ -42,6 +44,8 @@ pub(crate) struct Habits {
     pub(crate) dies: Option<u64>,
     /// Whether a pod keeps its node.
     pub(crate) has_hold: bool,
+    /// From a reboot until the kubelet reports another boot; absent is never.
+    pub(crate) boots: Option<u64>,
 }
 
 impl Default for Habits {
@@ -56,6 +60,7 @@ impl Default for Habits {
             volume: Some(5),
             dies: None,
             has_hold: false,
+            boots: Some(40),
         }
     }
 }
@@ -70,6 +75,8 @@ pub(crate) enum Deed {
     Annotate(&'static str, &'static str),
     /// Says of a claim that its node is to be left alone.
     DisruptionBlocker(&'static str),
+    /// Asks for the reboot of a claim's node, drained for at most so many seconds.
+    Reboot(&'static str, Option<u64>),
     /// Pauses disruption.
     Pause,
     /// From now on the world behaves otherwise.
@@ -88,6 +95,7 @@ enum Happening {
     PodEnds(String),
     VolumeLeaves(String),
     KubeletDies(String),
+    Boots(String, usize),
     InstanceDies(String),
     Collect,
     Look,
@@ -131,6 +139,11 @@ pub(crate) fn offering(instance_type: &str, capacity_type: CapacityType) -> Offe
     }
 }
 
+/// The boot of a machine that was rebooted so many times.
+fn boot_id(reboots: usize) -> String {
+    format!("boot-{reboots}")
+}
+
 fn startup_taint() -> Taint {
     Taint { key: STARTUP.to_owned(), effect: taints::NO_EXECUTE.to_owned(), value: None, time_added: None }
 }
@@ -165,6 +178,7 @@ impl World {
             bootstrap_fault: None,
             hands_over_taints: true,
             tags_instances: true,
+            reboots_instances: true,
         };
         let mut api = Api::default();
         api.class = Some(class);
@@ -311,6 +325,12 @@ impl World {
             let id = node.spec.as_ref().unwrap().provider_id.clone().unwrap();
             let everything = self.cloud.everything(self.now);
             let is_dead = everything.iter().any(|one| one.provider_id == id && one.state == InstanceState::Terminated);
+            let reboots = self.cloud.reboots(&id);
+            let boot = boot_id(reboots.len());
+            let has_booted = node.status.as_ref().and_then(|status| status.node_info.as_ref()).map(|it| &it.boot_id);
+            if let (Some(boots), Some(last), true) = (self.habits.boots, reboots.last(), has_booted != Some(&boot)) {
+                due.push((after(*last, seconds(boots)), Happening::Boots(name.clone(), reboots.len())));
+            }
             let conditions = node.status.as_ref().unwrap().conditions.as_ref().unwrap();
             let is_ready = conditions.iter().any(|one| one.status == "True");
             let all = node.spec.as_ref().unwrap().taints.clone().unwrap_or_default();
@@ -387,6 +407,9 @@ impl World {
             Happening::KubeletDies(node) => self.api.change_node(&node, |node| {
                 node.status.as_mut().unwrap().conditions = Some(vec![condition("Unknown", "NodeStatusUnknown")]);
             }),
+            Happening::Boots(node, count) => self.api.change_node(&node, |node| {
+                node.status.as_mut().unwrap().node_info.as_mut().unwrap().boot_id = boot_id(count);
+            }),
             Happening::InstanceDies(id) => {
                 self.cloud.interrupt(&id, "Client.InvalidKMSKey.InvalidState: the key is disabled", now);
             }
@@ -435,6 +458,7 @@ impl World {
                 let change = MetaChange::default().annotation(annotations::DO_NOT_DISRUPT, "true");
                 self.api.claim_meta(name, &version, &change).unwrap();
             }
+            Deed::Reboot(name, grace) => self.reboot(name, grace),
             Deed::Pause => {
                 self.edge.pause.disruption = true;
                 self.api.changes += 1;
@@ -448,6 +472,27 @@ impl World {
                 class.meta.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
             }),
         }
+    }
+
+    /// As disruption does, if the node is one that may be rebooted.
+    fn reboot(&mut self, name: &str, grace: Option<u64>) {
+        let Some(claim) = self.api.claims.get(name).cloned() else { return };
+        if !muster_stages::lifecycle::is_true(&claim, "Initialized") || claim.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        let version = claim.metadata.resource_version.clone().unwrap();
+        let key = annotations::REBOOT_TERMINATION_GRACE_PERIOD;
+        let change = match grace {
+            Some(grace) => MetaChange::default().annotation(key, format!("{grace}s")),
+            None => MetaChange::default().without_annotation(key),
+        };
+        let version = self.api.claim_meta(name, &version, &change).unwrap();
+        let mut status = claim.status.unwrap();
+        let reason = muster_api::conditions::reason::REBOOT_REQUESTED;
+        let message = "rebooting for AcceleratedHardwareReady/XID48";
+        let wanted = muster_stages::lifecycle::judged("Rebooting", Status::True, reason, message, None, self.now);
+        muster_stages::lifecycle::set_condition(&mut status.conditions, wanted);
+        self.api.claim_status(name, &version, &status).unwrap();
     }
 
     fn join(&mut self, instance: Instance) {
@@ -466,6 +511,7 @@ impl World {
             }),
             status: Some(NodeStatus {
                 conditions: Some(vec![condition("False", "KubeletNotReady")]),
+                node_info: Some(NodeSystemInfo { boot_id: boot_id(0), ..NodeSystemInfo::default() }),
                 ..NodeStatus::default()
             }),
         };

@@ -44,10 +44,15 @@ impl Ground {
 
     /// The same, which looks classes up every second, and decides on nodes as often.
     pub(crate) async fn quick_controller(&self) -> Controller {
+        self.quick_controller_with(|options| options).await
+    }
+
+    /// The same with these options.
+    pub(crate) async fn quick_controller_with(&self, with: impl FnOnce(Options) -> Options) -> Controller {
         let second = Duration::from_secs(1);
         let provider = ec2::Options { look_up_every: second, ..ec2::Options::of(CLUSTER) };
         let timing = Timing { every: second, validation: second * 2, ..Timing::default() };
-        self.controller_as(provider, |options| Options { timing, ..options }).await
+        self.controller_as(provider, |options| with(Options { timing, ..options })).await
     }
 
     pub(crate) async fn controller_with(&self, options: ec2::Options, lease: Option<&str>) -> Controller {

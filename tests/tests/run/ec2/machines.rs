@@ -118,7 +118,7 @@ fn node(instance: &Instance, joins: Joins, memory: Option<Memory>) -> Node {
     let with = json!({
         "metadata": {"labels": labels},
         "spec": {"providerID": format!("aws:///{}/{}", instance.zone, instance.id), "taints": taints},
-        "status": {"capacity": capacity, "allocatable": allocatable},
+        "status": {"capacity": capacity, "allocatable": allocatable, "nodeInfo": {"bootID": format!("first-{}", instance.id)}},
     });
     let mut node = fake_node(&instance.private_dns_name, with).unwrap();
     if joins == Joins::NotReady {

@@ -17,5 +17,7 @@ mod learned;
 mod life;
 mod machines;
 mod partition;
+mod reboots;
 mod refused;
 mod squatted;
+mod terminate_first;

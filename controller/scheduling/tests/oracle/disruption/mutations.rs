@@ -194,6 +194,7 @@ const SPOILS: [(&str, Spoil); 9] = [
     ("a node that must not be touched goes too", |_, decision, number| {
         let blocks = [
             Block::NotInitialized,
+            Block::Rebooting,
             Block::DoNotDisrupt,
             Block::PodDoNotDisrupt,
             Block::ConsolidateAfter,

@@ -75,6 +75,9 @@ const MINUTE: f64 = 60.0;
 const HOUR: f64 = 60.0 * MINUTE;
 const DAY: f64 = 24.0 * HOUR;
 
+/// Buckets of reboots, in seconds: Karpenter's.
+pub(super) const REBOOTS: &[f64] = &[10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0];
+
 /// Buckets of the lives of nodes, in seconds: Karpenter's.
 pub(super) const LIVES: &[f64] = &[
     15.0 * MINUTE,

@@ -1,6 +1,6 @@
 //! NodePools, NodeClaims, Nodes, and the cluster as a whole.
 
-use super::{Chapter, LIVES, Metric, Presence, counter, gauge, histogram, summary};
+use super::{Chapter, LIVES, Metric, Presence, REBOOTS, counter, gauge, histogram, summary};
 
 /// Labels of a node: those that instance types define, by their last part, and which node it is.
 macro_rules! labels_of_nodes {
@@ -129,6 +129,14 @@ pub(in crate::run) static NODES_TERMINATED: Metric =
     counter("karpenter_nodes_terminated_total", &["nodepool", "zone"], "Nodes that are gone");
 pub(in crate::run) static NODES_DRAINED: Metric =
     counter("karpenter_nodes_drained_total", &["nodepool"], "Nodes whose pods have all left");
+pub(in crate::run) static NODES_REBOOTS: Metric =
+    counter("karpenter_nodes_reboots_total", &["result"], "Reboots of nodes that have ended, by their result");
+pub(in crate::run) static NODES_REBOOT_DURATION: Metric = histogram(
+    "karpenter_nodes_reboot_duration_seconds",
+    &["result"],
+    "Time from the request to reboot a node until it is ready again, or has failed",
+)
+.buckets(REBOOTS);
 pub(in crate::run) static NODES_LIFETIME_DURATION: Metric =
     histogram("karpenter_nodes_lifetime_duration_seconds", &["nodepool"], "Age of nodes at their end").buckets(LIVES);
 pub(in crate::run) static NODES_TERMINATION_DURATION: Metric = summary(
@@ -165,6 +173,8 @@ pub(super) const NODES: Chapter = Chapter {
         &NODES_CREATED,
         &NODES_TERMINATED,
         &NODES_DRAINED,
+        &NODES_REBOOTS,
+        &NODES_REBOOT_DURATION,
         &NODES_LIFETIME_DURATION,
         &NODES_TERMINATION_DURATION,
         &NODES_ALLOCATABLE,

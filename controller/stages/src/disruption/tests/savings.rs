@@ -124,7 +124,7 @@ fn command_that_is_held_back_promises_nothing() {
         planner.delivered().next().is_some()
     };
     assert!(!promised(&[]), "none was begun");
-    let steps = Vec::new();
     let cause = Cause::Underutilized;
-    assert!(promised(&[CommandStart { number: 0, cause, savings: 1.0, command_nodes: Vec::new(), steps }]));
+    let (number, is_reboot, command_nodes, steps) = (0, false, Vec::new(), Vec::new());
+    assert!(promised(&[CommandStart { number, is_reboot, cause, savings: 1.0, command_nodes, steps }]));
 }

@@ -4,18 +4,15 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::conditions::{nodeclaim, reason};
+use muster_api::conditions::nodeclaim;
 use muster_api::events;
 use muster_cloud::after;
 use muster_scheduling::disrupt::Cause;
 
-use crate::lifecycle::conditions::{Draft, Status};
 use crate::lifecycle::register::name;
 use crate::lifecycle::seen::{Eviction, Resident, Seen};
 use crate::node::Node;
 use crate::step::{Event, EventType, Step, Write};
-
-use super::deadline;
 
 /// Minimum duration of a drain, so that pods being bound to the node are observed: Karpenter's value.
 const SHORTEST_DRAIN: Duration = Duration::from_secs(5);
@@ -29,14 +26,38 @@ const VOLUMES_FIRST: Duration = Duration::from_secs(60);
 /// Number of pods named in a message before the rest is counted.
 const NAMED: usize = 3;
 
-/// Returns the next step of the drain, or `None` when it is complete. The draft gets the reason for waiting.
-pub(super) fn drain(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Timestamp) -> Option<Step> {
+/// Message of a drain that nothing blocks.
+pub(in crate::lifecycle) const UNDER_WAY: &str = "Draining";
+
+/// Beginning of a drain, and its end if it is bounded.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::lifecycle) struct Bounds {
+    pub(in crate::lifecycle) started: Timestamp,
+    pub(in crate::lifecycle) deadline: Option<Timestamp>,
+}
+
+/// A drain that is not complete.
+#[derive(Debug, Clone)]
+pub(in crate::lifecycle) struct Drain {
+    pub(in crate::lifecycle) step: Step,
+    /// Reason for waiting, or [`UNDER_WAY`]; `None` while calls are made.
+    pub(in crate::lifecycle) message: Option<String>,
+}
+
+impl Drain {
+    fn act(writes: Vec<Write>) -> Self {
+        Self { step: Step::act(writes), message: None }
+    }
+}
+
+/// Returns the next step of the drain, or `None` when it is complete.
+pub(in crate::lifecycle) fn drain(seen: &Seen<'_>, node: &Node, bounds: Bounds, now: Timestamp) -> Option<Drain> {
     let node_name = name(node);
-    let started = node.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
+    let started = bounds.started;
     let residents: Vec<&Resident> = seen.residents.iter().filter(|one| one.node == node_name).collect();
-    let forced = end_by_force(seen, &residents, now);
+    let forced = end_by_force(seen, &residents, bounds, now);
     if !forced.is_empty() {
-        return Some(Step::act(forced));
+        return Some(Drain::act(forced));
     }
     let waiting: Vec<&Resident> = residents.iter().copied().filter(|one| must_leave(one, now)).collect();
     let Some(tier) = waiting.iter().map(|one| tier(one)).min() else {
@@ -44,8 +65,7 @@ pub(super) fn drain(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Ti
         if now >= earliest {
             return None;
         }
-        draft.set(nodeclaim::DRAINED, Status::Unknown, reason::DRAINING, "Draining");
-        return Some(Step::until(earliest));
+        return Some(Drain { step: Step::until(earliest), message: Some(UNDER_WAY.to_owned()) });
     };
     let mut ours: Vec<&&Resident> = waiting.iter().filter(|one| self::tier(one) == tier).collect();
     let settled = volumes_first(seen, &mut ours, started, now);
@@ -57,18 +77,13 @@ pub(super) fn drain(seen: &Seen<'_>, node: &Node, draft: &mut Draft<'_>, now: Ti
         .map(|one| Write::Evict(one.pod.clone()))
         .collect();
     if !unasked.is_empty() {
-        return Some(Step { writes: unasked, again: None });
+        return Some(Drain::act(unasked));
     }
-    let message = blocked(&ours, seen, now).map_or_else(|| "Draining".to_owned(), |why| format!("Draining: {why}"));
-    let is_news = seen_message(seen) != Some(message.as_str()) && message != "Draining";
-    draft.set(nodeclaim::DRAINED, Status::Unknown, reason::DRAINING, &message);
-    let mut step = Step::until(next_look(&ours, &residents, seen, started, now)).or_sooner(settled);
+    let message = blocked(&ours, seen, now).map_or_else(|| UNDER_WAY.to_owned(), |why| format!("{UNDER_WAY}: {why}"));
+    let mut step = Step::until(next_look(&ours, &residents, bounds, now)).or_sooner(settled);
     let gone = residents.iter().filter(|one| evictions.get(&one.pod.uid) == Some(&Eviction::Done));
     step.writes.extend(gone.map(|one| evicted(seen, one)));
-    if is_news {
-        step.writes.push(seen.event(EventType::Warning, events::FAILED_DRAINING, message));
-    }
-    Some(step)
+    Some(Drain { step, message: Some(message) })
 }
 
 /// On a node that is consolidated, restricts the tier to pods with volumes, which are evicted before the others: their
@@ -93,10 +108,6 @@ fn evicted(seen: &Seen<'_>, pod: &Resident) -> Write {
     Write::Event(Event { about: pod.pod.clone(), kind: EventType::Normal, reason: events::EVICTED, message })
 }
 
-fn seen_message<'s>(seen: &'s Seen<'_>) -> Option<&'s str> {
-    crate::lifecycle::condition(seen.claim, nodeclaim::DRAINED).map(|one| one.message.as_str())
-}
-
 /// Returns true if the drain waits for the pod. It does not wait for mirror pods, finished pods, pods that tolerate the
 /// taint, and pods that should have terminated a minute ago, since the kubelet probably never will.
 pub(super) fn must_leave(pod: &Resident, now: Timestamp) -> bool {
@@ -108,10 +119,10 @@ fn tier(pod: &Resident) -> u8 {
     u8::from(pod.is_critical) * 2 + u8::from(pod.is_daemon)
 }
 
-/// Returns the forced deletion of pods whose grace period would end after the claim's deadline: they get the remaining
-/// time, regardless of budgets, tiers and annotations.
-fn end_by_force(seen: &Seen<'_>, residents: &[&Resident], now: Timestamp) -> Vec<Write> {
-    let Some(deadline) = deadline(seen) else { return Vec::new() };
+/// Returns the forced deletion of pods whose grace period would end after the deadline: they get the remaining time,
+/// regardless of budgets, tiers and annotations.
+fn end_by_force(seen: &Seen<'_>, residents: &[&Resident], bounds: Bounds, now: Timestamp) -> Vec<Write> {
+    let Some(deadline) = bounds.deadline else { return Vec::new() };
     let is_due = |pod: &&&Resident| ends_late(pod, deadline) && after(now, pod.grace) >= deadline;
     let end = |pod: &&Resident| {
         let left = Duration::try_from(deadline.duration_since(now)).unwrap_or_default();
@@ -162,14 +173,8 @@ fn blocked(tier: &[&&Resident], seen: &Seen<'_>, now: Timestamp) -> Option<Strin
 
 /// Returns the next time at which the state changes without an event. Pods of all tiers may be deleted by force, those
 /// with the longest grace periods first.
-fn next_look(
-    tier: &[&&Resident],
-    residents: &[&Resident],
-    seen: &Seen<'_>,
-    started: Timestamp,
-    now: Timestamp,
-) -> Timestamp {
-    let lasted = Duration::try_from(now.duration_since(started)).unwrap_or_default();
+fn next_look(tier: &[&&Resident], residents: &[&Resident], bounds: Bounds, now: Timestamp) -> Timestamp {
+    let lasted = Duration::try_from(now.duration_since(bounds.started)).unwrap_or_default();
     let again = after(now, lasted.clamp(WAIT.0, WAIT.1));
     let is_refused = tier.iter().any(|pod| pod.deleted_at.is_none() && !pod.hold.is_on(now));
     let stuck = tier.iter().filter_map(|pod| pod.deleted_at.map(|end| after(end, STUCK)));
@@ -177,7 +182,7 @@ fn next_look(
         crate::lifecycle::DisruptionBlocker::Until(end) if end > now => Some(end),
         _ => None,
     });
-    let force = deadline(seen).into_iter().flat_map(|end| {
+    let force = bounds.deadline.into_iter().flat_map(|end| {
         let late = residents.iter().filter(move |pod| ends_late(pod, end));
         late.map(move |pod| end.checked_sub(pod.grace).unwrap_or(Timestamp::MIN))
     });

@@ -8,23 +8,24 @@
 //! Both finalizers are removed only after the cloud has confirmed that the instance is gone, so that no instance is
 //! left running, and paid for, without an owner.
 
-mod drain;
+pub(super) mod drain;
 mod instance;
 mod volumes;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
-use muster_api::conditions::nodeclaim;
+use muster_api::conditions::{nodeclaim, reason};
 use muster_api::{annotations, events, labels, taints};
 use muster_cloud::after;
 
-use super::conditions::{Draft, is_true};
+use super::conditions::{Draft, Status, condition, is_true};
 use super::initialize::is_ready;
 use super::launch;
 use super::register::{has_finalizer, has_label, name, taints_of, uid, with_finalizer};
 use super::seen::Seen;
 use crate::node::Node;
 use crate::step::{EventType, MetaChange, NodeChange, Step, Write};
+use drain::Drain;
 
 /// Value of the label that excludes the Node from load balancers.
 const EXCLUDED_BY: &str = "karpenter";
@@ -127,7 +128,16 @@ fn take_away(seen: &Seen<'_>, node: &Node, now: Timestamp) -> Step {
     let mut draft = Draft::of(seen, now);
     // The result is final: a volume attached again does not restart the drain.
     if !is_true(seen.claim, nodeclaim::DRAINED) {
-        if let Some(step) = drain::drain(seen, node, &mut draft, now) {
+        let started = node.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
+        let bounds = drain::Bounds { started, deadline: deadline(seen) };
+        if let Some(Drain { mut step, message }) = drain::drain(seen, node, bounds, now) {
+            if let Some(message) = message {
+                let known = condition(seen.claim, nodeclaim::DRAINED).map(|one| one.message.as_str());
+                draft.set(nodeclaim::DRAINED, Status::Unknown, reason::DRAINING, &message);
+                if message != drain::UNDER_WAY && known != Some(message.as_str()) {
+                    step.writes.push(seen.event(EventType::Warning, events::FAILED_DRAINING, message));
+                }
+            }
             return finish(step, draft);
         }
         draft.set_true(nodeclaim::DRAINED);

@@ -125,6 +125,7 @@ impl Fixture {
                 bootstrap_fault: None,
                 hands_over_taints: true,
                 tags_instances: false,
+                reboots_instances: false,
             },
             pause: Pause::NOTHING,
             nodes: Vec::new(),

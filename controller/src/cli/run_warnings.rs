@@ -1,0 +1,41 @@
+//! Warnings about options of `muster run` that have no effect.
+
+use muster_aws::AwsFeatureGates;
+use muster_manifest::snapshot::FeatureGates;
+
+use super::arguments::{CloudName, Ec2Arguments};
+
+/// Returns a warning if notices of interruption are expected from a queue.
+pub(super) fn unread_queue(arguments: &Ec2Arguments) -> Option<String> {
+    let queue = &arguments.interruption_queue;
+    (!queue.is_empty()).then(|| {
+        format!(
+            "`--interruption-queue`: notices of interruption are not read from `{queue}`: spot interruptions are noticed by \
+             the agents of nodes, others when the instance has ended"
+        )
+    })
+}
+
+/// Returns warnings about gates that are on and have no effect.
+pub(super) fn off(aws_gates: AwsFeatureGates) -> Vec<String> {
+    let on = [("DRANVIDIAGPU", aws_gates.dra_nvidia_gpu), ("DRAEFA", aws_gates.dra_efa)];
+    let on = on.into_iter().filter(|(_, is_on)| *is_on);
+    on.map(|(name, _)| format!("gate `{name}` is on and has no effect: what it stands for is not built")).collect()
+}
+
+/// Returns a warning if nodes are to be rebooted and cannot be.
+pub(super) fn unused_reboots(
+    cloud: CloudName,
+    gates: &FeatureGates,
+    aws_gates: AwsFeatureGates,
+    is_legacy: bool,
+) -> Option<String> {
+    let why = match cloud {
+        _ if !aws_gates.reboot_for_repair => return None,
+        CloudName::Kwok => "nodes that KWOK simulates have nothing to reboot",
+        CloudName::Aws if is_legacy => "`--legacy-node-repair` replaces nodes only",
+        CloudName::Aws if !gates.node_repair => "it needs the gate `NodeRepair` of `--feature-gates`",
+        CloudName::Aws => return None,
+    };
+    Some(format!("gate `RebootForRepair` is on and has no effect: {why}"))
+}
