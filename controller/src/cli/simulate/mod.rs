@@ -6,7 +6,7 @@ mod text;
 
 use std::io::{Write, stdin};
 
-use muster_manifest::snapshot::{FeatureGates, Settings};
+use muster_manifest::snapshot::Settings;
 use muster_manifest::{self as manifest, DefaultSpread, Fault, NodeClass};
 use muster_scheduling::disrupt;
 use muster_simulate::objects::{MOST, check, default_classes};

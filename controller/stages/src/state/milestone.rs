@@ -164,8 +164,8 @@ impl LiveNode {
         let conditions = self.typed.status.as_ref().and_then(|status| status.conditions.as_deref());
         conditions.unwrap_or_default().iter().map(|one| {
             let at = one.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-            let text = |text: &'_ Option<String>| text.as_deref().unwrap_or_default();
-            (one.type_.as_str(), one.status.as_str(), text(&one.reason), text(&one.message), at)
+            let reason = one.reason.as_deref().unwrap_or_default();
+            (one.type_.as_str(), one.status.as_str(), reason, one.message.as_deref().unwrap_or_default(), at)
         })
     }
 
