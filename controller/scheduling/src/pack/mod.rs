@@ -161,9 +161,14 @@ const TELLING: f64 = 1.02;
 
 /// Packs the pending pods of `problem`. The [example of the crate](crate#example) calls it.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
-    let (mut solution, costly) = shares::in_turn(problem, options, |part| match options.packing {
-        Packing::Priced => hopeless::set_aside(part, options, packed),
-        Packing::FirstFit => first_fit::plan(&Compiled::new(part, options)),
+    let mut costly = Vec::new();
+    let mut solution = hopeless::without(problem, &hopeless::too_large(problem), |rest| {
+        let (solution, found) = shares::in_turn(rest, options, |part| match options.packing {
+            Packing::Priced => hopeless::set_aside(part, options, packed),
+            Packing::FirstFit => first_fit::plan(&Compiled::new(part, options)),
+        });
+        costly = found;
+        solution
     });
     if !solution.unschedulable.is_empty() {
         explain_left(problem, options, &mut solution, costly);
@@ -181,7 +186,8 @@ fn packed(compiled: &Compiled<'_>) -> Solution {
 
 /// Packs the pending pods of `problem` without second passes and explanations.
 pub(crate) fn plan(problem: &Problem, options: &Options) -> Solution {
-    shares::in_turn(problem, options, |part| plan_at_once(part, options)).0
+    let in_turn = |rest: &Problem| shares::in_turn(rest, options, |part| plan_at_once(part, options)).0;
+    hopeless::without(problem, &hopeless::too_large(problem), in_turn)
 }
 
 /// Packs all pending pods at once, without the stages of [`shares`].
