@@ -12,8 +12,8 @@
 //! before all: shares (if rules use labels with many values) ─► order in which pods are planned
 //!             hopeless ─► pods that no node can hold are set aside
 //! then:
-//!   draft ─► finish (launches, limits) ─► scarce (unplaced pods: leftovers, priorities) ─► replicas ─► Solution
-//! as Karpenter packs: first_fit ─► another draft for a small plan, or a Solution for comparison
+//!   draft ─► finish (launches, limits) ─► scarce (unplaced pods: leftovers, priorities) ─► rival ─► replicas ─► Solution
+//! as Karpenter packs: first_fit ─► another draft for a small plan; the Solution that rival compares, or one to look at
 //! ```
 
 mod balance;
@@ -40,6 +40,7 @@ pub(crate) mod relaxation;
 pub(crate) mod remaining_demand;
 pub(crate) mod replicas;
 mod reserved;
+mod rival;
 mod rulesets;
 mod scarce;
 mod search;
@@ -165,7 +166,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     let mut solution = hopeless::without(problem, &hopeless::too_large(problem), |rest| {
         let (solution, found) = shares::in_turn(rest, options, |part| match options.packing {
             Packing::Priced => hopeless::set_aside(part, options, packed),
-            Packing::FirstFit => first_fit::plan(&Compiled::new(part, options)),
+            Packing::FirstFit => first_fit_alone(&Compiled::new(part, options)),
         });
         costly = found;
         solution
@@ -179,9 +180,17 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
 }
 
 fn packed(compiled: &Compiled<'_>) -> Solution {
+    rival::best(compiled, priced(compiled), priced)
+}
+
+fn priced(compiled: &Compiled<'_>) -> Solution {
     let (grouped, mut draft) = decide(compiled, ZonePolicy::Cheapest, true);
     let solution = finish::write(compiled, &grouped, &mut draft);
     if solution.unschedulable.is_empty() { solution } else { scarce::place(compiled, grouped, draft, solution) }
+}
+
+fn first_fit_alone(compiled: &Compiled<'_>) -> Solution {
+    first_fit::plan(compiled, usize::MAX).unwrap_or_default()
 }
 
 /// Packs the pending pods of `problem` without second passes and explanations.
@@ -194,7 +203,7 @@ pub(crate) fn plan(problem: &Problem, options: &Options) -> Solution {
 fn plan_at_once(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
     if options.packing == Packing::FirstFit {
-        return first_fit::plan(&compiled);
+        return first_fit_alone(&compiled);
     }
     let (mut grouped, mut draft) = decide(&compiled, ZonePolicy::Cheapest, false);
     if draft.tasted && !draft.left.is_empty() {
