@@ -41,7 +41,7 @@ pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoItera
     for (group, is_placed) in grouped.groups.iter_mut().zip(are_placed) {
         group.units.retain(|&pod| is_placed && on_new.contains(pod as usize));
     }
-    let (unplaced, _) = RemainingDemand::of_groups(&grouped, compiled.cells.len());
+    let (unplaced, _) = RemainingDemand::of_groups(&compiled, &grouped);
     if unplaced.left == 0 {
         return 0.0;
     }

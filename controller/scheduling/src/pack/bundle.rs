@@ -120,7 +120,7 @@ impl<'a> Followers<'a> {
         match host.filter(|&host| holds(host)) {
             Some(host) => {
                 let alone = joins.iter().any(|&subject| !given(host, subject));
-                deal(compiled, grouped, follower, host, alone);
+                deal(compiled, grouped, &self.rooms, (follower, host), alone);
             }
             // The first such group starts a node; later groups join it.
             None if founded.iter().all(|&founds| founds) => {
@@ -203,18 +203,38 @@ fn most_beside(grouped: &Grouped, follower: usize, host: usize) -> usize {
     most.min().unwrap_or(usize::MAX)
 }
 
+/// Returns the shapes that admit units of both groups in some cell.
+fn admitted_together(compiled: &Compiled<'_>, grouped: &Grouped, (one, other): (usize, usize)) -> FixedBitSet {
+    let admits = |group: usize| &grouped.admits[grouped.groups[group].signature as usize];
+    let mut common = FixedBitSet::with_capacity(compiled.shapes.len());
+    for (one, other) in admits(one).iter().zip(admits(other).iter()) {
+        let mut both = one.clone();
+        both.intersect_with(other);
+        common.union_with(&both);
+    }
+    common
+}
+
 /// Distributes the follower's units over as few of the host's units as can hold them. With `alone`, over one, with as
 /// many as fit.
-fn deal(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize, host: usize, alone: bool) {
+fn deal(
+    compiled: &Compiled<'_>,
+    grouped: &mut Grouped,
+    rooms: &[Vec<i32>],
+    (follower, host): (usize, usize),
+    alone: bool,
+) {
     let mut followers = std::mem::take(&mut grouped.groups[follower].units);
     let hosts = grouped.groups[host].units.clone();
     let apart = most_beside(grouped, follower, host);
+    let common = admitted_together(compiled, grouped, (follower, host));
     let carries = |share: usize| {
         let own = &grouped.groups[host].sizes;
         let each = &grouped.groups[follower].sizes;
         let sum = |(own, each): (&i32, &i32)| own.saturating_add(each.saturating_mul(share as i32));
         let sizes: Vec<i32> = own.iter().zip(&**each).map(sum).collect();
-        share <= apart && compiled.shapes.iter().any(|shape| fits(&sizes, &shape.room))
+        let holds = |shape: usize| fits(&sizes, &compiled.shapes[shape].room);
+        share <= apart && (common.ones().any(holds) || rooms.iter().any(|room| fits(&sizes, room)))
     };
     let mut carriers = (1..=hosts.len()).find(|&carriers| carries(followers.len().div_ceil(carriers)));
     if alone || carriers.is_none() {

@@ -67,7 +67,7 @@ fn drafting<D>(
     let standing = existing_nodes::standing(compiled);
     let standing_admits = existing_nodes::standing_admits(compiled, &standing);
     let zoned = zones::assign(compiled, grouped, &standing, &standing_admits, without, zone_policy);
-    let mut unplaced = RemainingDemand::new(grouped, &zoned, compiled.cells.len());
+    let mut unplaced = RemainingDemand::new(compiled, grouped, &zoned);
     let mut filled = standing;
     let placed = existing::fill(compiled, grouped, &mut unplaced, &mut filled, &standing_admits);
     let existing = filled.iter().zip(placed).filter(|(_, units)| !units.is_empty());

@@ -25,24 +25,23 @@ use crate::compile::{CPU, Compiled, Demand, MEMORY, Part, fits};
 use crate::model::{PoolState, PreferencePolicy};
 use crate::solution::{Reason, Solution};
 
-/// Returns a plan as Karpenter would make it.
-pub(super) fn plan(compiled: &Compiled<'_>) -> Solution {
+/// Returns a plan as Karpenter would make it; `None` if it would inspect more than `steps` claims and shapes.
+pub(super) fn plan(compiled: &Compiled<'_>, steps: usize) -> Option<Solution> {
     let respects = compiled.options.preferences == PreferencePolicy::Respect;
     let asks = respects && (groups::prefers_spread(compiled) || groups::prefers_hosts(compiled));
     let asked = || PreferenceMode { spreads: groups::prefers_spread(compiled), hosts: EACH, ..PreferenceMode::PLAIN };
     let first = if asks { asked() } else { PreferenceMode::PLAIN };
     let mut grouped = Grouped::new(compiled, &first, true);
-    let unbounded = |grouped| Fitting::new(compiled, grouped, usize::MAX).run().unwrap_or_default();
-    let mut draft = unbounded(&grouped);
+    let mut draft = Fitting::new(compiled, &grouped, steps).run()?;
     if asks && !draft.left.is_empty() {
         let plain = Grouped::new(compiled, &PreferenceMode::PLAIN, true);
-        let other = unbounded(&plain);
+        let other = Fitting::new(compiled, &plain, steps).run()?;
         if other.pods_left(&plain) < draft.pods_left(&grouped) {
             (grouped, draft) = (plain, other);
         }
     }
     Reservations::reclaim(compiled, &grouped, &mut draft.opened);
-    finish::write(compiled, &grouped, &mut draft)
+    Some(finish::write(compiled, &grouped, &mut draft))
 }
 
 /// Returns a first-fit draft for one reading; `None` if it would inspect more than `steps` claims and shapes.

@@ -12,8 +12,8 @@
 //! before all: shares (if rules use labels with many values) ─► order in which pods are planned
 //!             hopeless ─► pods that no node can hold are set aside
 //! then:
-//!   draft ─► finish (launches, limits) ─► scarce (unplaced pods: leftovers, priorities) ─► replicas ─► Solution
-//! as Karpenter packs: first_fit ─► another draft for a small plan, or a Solution for comparison
+//!   draft ─► finish (launches, limits) ─► scarce (unplaced pods: leftovers, priorities) ─► rival ─► replicas ─► Solution
+//! as Karpenter packs: first_fit ─► another draft for a small plan; the Solution that rival compares, or one to look at
 //! ```
 
 mod balance;
@@ -40,6 +40,7 @@ pub(crate) mod relaxation;
 pub(crate) mod remaining_demand;
 pub(crate) mod replicas;
 mod reserved;
+mod rival;
 mod rulesets;
 mod scarce;
 mod search;
@@ -161,9 +162,14 @@ const TELLING: f64 = 1.02;
 
 /// Packs the pending pods of `problem`. The [example of the crate](crate#example) calls it.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
-    let (mut solution, costly) = shares::in_turn(problem, options, |part| match options.packing {
-        Packing::Priced => hopeless::set_aside(part, options, packed),
-        Packing::FirstFit => first_fit::plan(&Compiled::new(part, options)),
+    let mut costly = Vec::new();
+    let mut solution = hopeless::without(problem, &hopeless::too_large(problem), |rest| {
+        let (solution, found) = shares::in_turn(rest, options, |part| match options.packing {
+            Packing::Priced => hopeless::set_aside(part, options, packed),
+            Packing::FirstFit => first_fit_alone(&Compiled::new(part, options)),
+        });
+        costly = found;
+        solution
     });
     if !solution.unschedulable.is_empty() {
         explain_left(problem, options, &mut solution, costly);
@@ -174,21 +180,30 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
 }
 
 fn packed(compiled: &Compiled<'_>) -> Solution {
+    rival::best(compiled, priced(compiled), priced)
+}
+
+fn priced(compiled: &Compiled<'_>) -> Solution {
     let (grouped, mut draft) = decide(compiled, ZonePolicy::Cheapest, true);
     let solution = finish::write(compiled, &grouped, &mut draft);
     if solution.unschedulable.is_empty() { solution } else { scarce::place(compiled, grouped, draft, solution) }
 }
 
+fn first_fit_alone(compiled: &Compiled<'_>) -> Solution {
+    first_fit::plan(compiled, usize::MAX).unwrap_or_default()
+}
+
 /// Packs the pending pods of `problem` without second passes and explanations.
 pub(crate) fn plan(problem: &Problem, options: &Options) -> Solution {
-    shares::in_turn(problem, options, |part| plan_at_once(part, options)).0
+    let in_turn = |rest: &Problem| shares::in_turn(rest, options, |part| plan_at_once(part, options)).0;
+    hopeless::without(problem, &hopeless::too_large(problem), in_turn)
 }
 
 /// Packs all pending pods at once, without the stages of [`shares`].
 fn plan_at_once(problem: &Problem, options: &Options) -> Solution {
     let compiled = Compiled::new(problem, options);
     if options.packing == Packing::FirstFit {
-        return first_fit::plan(&compiled);
+        return first_fit_alone(&compiled);
     }
     let (mut grouped, mut draft) = decide(&compiled, ZonePolicy::Cheapest, false);
     if draft.tasted && !draft.left.is_empty() {
@@ -348,7 +363,7 @@ fn search_small(
     let bound = zones::bound_counts(compiled, &grouped, &standing);
     let dimension = |rule: &DomainRule| compiled.cells.dimension(&rule.key);
     let dimension_of: Vec<Option<usize>> = grouped.rules.domain.iter().map(dimension).collect();
-    let (unplaced, _) = RemainingDemand::of_groups(&grouped, compiled.cells.len());
+    let (unplaced, _) = RemainingDemand::of_groups(compiled, &grouped);
     let shape_index = ShapeIndex::new(compiled, &grouped, &unplaced, true);
     let input = search::SearchInput {
         compiled,

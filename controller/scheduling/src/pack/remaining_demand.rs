@@ -1,7 +1,7 @@
 //! Units left to place: kinds of pods, and batches of interchangeable ones.
 //!
-//! A kind is (size, signature), all that the room and labels of a node depend on. A batch is (kind, host rules, cells),
-//! all that packing distinguishes. Labels that no selector reads are ignored: 20,000 pods of 3,188 classes are 30
+//! A kind is (size, signature, pools), all that the room, labels and weight of a node depend on. A batch is (kind, host
+//! rules, cells), all that packing distinguishes. Labels that no selector reads are ignored: 20,000 pods of 3,188 classes are 30
 //! kinds.
 
 use std::rc::Rc;
@@ -13,13 +13,18 @@ use super::fill::Content;
 use super::groups::{Group, Grouped};
 use super::rulesets::{Ruleset, Rulesets};
 use super::zones::{Placed, Zoned};
-use crate::compile::HostRule;
+use crate::compile::{Compiled, HostRule, fits};
 
-/// Size and signature of pods.
+/// Requests of a unit, by column.
+type Sizes = Rc<[i32]>;
+
+/// Size and signature of pods, and where nodes are opened for them.
 #[derive(Debug, Clone)]
 pub(crate) struct ItemType {
     pub(crate) signature: u32,
     pub(crate) sizes: Rc<[i32]>,
+    /// Pools with nodes for them in their cells: the heaviest pool of one zone may have none in another.
+    pub(crate) pools: Rc<FixedBitSet>,
 }
 
 /// Units that packing does not distinguish.
@@ -38,6 +43,18 @@ impl DemandBatch {
     pub(crate) fn left(&self) -> usize {
         self.units.len() - self.taken
     }
+}
+
+/// Pools with nodes for units, by group of them and cells.
+struct PoolReach<'a> {
+    compiled: &'a Compiled<'a>,
+    grouped: &'a Grouped,
+    /// All pools.
+    all: Rc<FixedBitSet>,
+    /// True if all pools have the same weight: then nothing depends on where they have nodes.
+    alike: bool,
+    /// By signature, sizes and mask.
+    known: FxHashMap<(u32, Sizes, u32), Rc<FixedBitSet>>,
 }
 
 /// All units left to place.
@@ -64,9 +81,41 @@ pub(crate) struct RemainingDemand {
     pub(crate) left: usize,
 }
 
+impl<'a> PoolReach<'a> {
+    fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped) -> Self {
+        let pools = &compiled.problem.pools;
+        let mut all = FixedBitSet::with_capacity(pools.len());
+        all.insert_range(..);
+        let alike = pools.iter().all(|pool| pool.weight == pools[0].weight);
+        Self { compiled, grouped, all: Rc::new(all), alike, known: FxHashMap::default() }
+    }
+
+    /// Returns the pools with a shape that holds a unit of `group` in one of `cells`, the cells of `mask`.
+    fn of(&mut self, group: &Group, mask: u32, cells: &FixedBitSet) -> Rc<FixedBitSet> {
+        if self.alike || cells.is_full() {
+            return Rc::clone(&self.all);
+        }
+        let (compiled, grouped) = (self.compiled, self.grouped);
+        let found = self.known.entry((group.signature, Rc::clone(&group.sizes), mask)).or_insert_with(|| {
+            let mut pools = FixedBitSet::with_capacity(compiled.problem.pools.len());
+            for cell in cells.ones() {
+                for shape in grouped.admits[group.signature as usize][cell].intersection(&compiled.bought()[cell]) {
+                    let one = &compiled.shapes[shape];
+                    if !pools.contains(one.pool) && fits(&group.sizes, &one.room) {
+                        pools.insert(one.pool);
+                    }
+                }
+            }
+            Rc::new(pools)
+        });
+        Rc::clone(found)
+    }
+}
+
 impl RemainingDemand {
-    pub(crate) fn new(grouped: &Grouped, zoned: &Zoned, cells: usize) -> Self {
-        let mut kind_ids: FxHashMap<(u32, Rc<[i32]>), u32> = FxHashMap::default();
+    pub(crate) fn new(compiled: &Compiled<'_>, grouped: &Grouped, zoned: &Zoned) -> Self {
+        let mut reach = PoolReach::new(compiled, grouped);
+        let mut kind_ids: FxHashMap<(u32, Sizes, Rc<FixedBitSet>), u32> = FxHashMap::default();
         let mut ruleset_ids: FxHashMap<Rc<Ruleset>, u32> = FxHashMap::default();
         let mut batch_ids: FxHashMap<(u32, u32, u32), u32> = FxHashMap::default();
         let (mut kinds, mut rulesets, mut batches) = (Vec::new(), Vec::<Rc<Ruleset>>::new(), Vec::<DemandBatch>::new());
@@ -74,8 +123,10 @@ impl RemainingDemand {
         // Rules without pending owners have no effect on new nodes; on existing nodes, bound owners count.
         for placed in &zoned.placed {
             let group = &grouped.groups[placed.group];
-            let kind = *kind_ids.entry((group.signature, Rc::clone(&group.sizes))).or_insert_with(|| {
-                kinds.push(ItemType { signature: group.signature, sizes: Rc::clone(&group.sizes) });
+            let pools = reach.of(group, placed.mask, &zoned.masks[placed.mask as usize]);
+            let kind = (group.signature, Rc::clone(&group.sizes), Rc::clone(&pools));
+            let kind = *kind_ids.entry(kind).or_insert_with(|| {
+                kinds.push(ItemType { signature: group.signature, sizes: Rc::clone(&group.sizes), pools });
                 kinds.len() as u32 - 1
             });
             let rules = Ruleset { owns: group.part.owns_host.clone(), targets: group.part.targets_host.clone() };
@@ -121,7 +172,7 @@ impl RemainingDemand {
             let cells = cells_of[one.mask as usize].len();
             (cells, std::cmp::Reverse(rulesets[one.ruleset as usize].owns.len()), batch)
         });
-        let (listed, lists) = list(&batches, &order, &cells_of, kinds.len(), cells);
+        let (listed, lists) = list(&batches, &order, &cells_of, kinds.len(), compiled.cells.len());
         Self {
             kinds,
             open: (0..batches.len() as u32).collect(),
@@ -180,13 +231,13 @@ impl RemainingDemand {
     }
 
     /// Creates the demand of all groups as if they could go to any cell. Also returns the kind of each group.
-    pub(crate) fn of_groups(grouped: &Grouped, cells: usize) -> (Self, Vec<u32>) {
-        let mut anywhere = FixedBitSet::with_capacity(cells);
+    pub(crate) fn of_groups(compiled: &Compiled<'_>, grouped: &Grouped) -> (Self, Vec<u32>) {
+        let mut anywhere = FixedBitSet::with_capacity(compiled.cells.len());
         anywhere.insert_range(..);
         let groups = grouped.groups.iter().enumerate();
         let placed = groups.map(|(group, one)| Placed { group, mask: 0, units: one.units.clone() }).collect();
-        let unplaced =
-            Self::new(grouped, &Zoned { placed, masks: vec![anywhere], rejected: Vec::new(), tasted: false }, cells);
+        let zoned = Zoned { placed, masks: vec![anywhere], rejected: Vec::new(), tasted: false };
+        let unplaced = Self::new(compiled, grouped, &zoned);
         let kind_of = |group: &Group| {
             let same = |kind: &ItemType| kind.signature == group.signature && kind.sizes == group.sizes;
             unplaced.kinds.iter().position(same).unwrap_or(0) as u32

@@ -129,7 +129,8 @@ impl<'a> ShapeIndex<'a> {
                 for &shape in self.basic.iter().filter(|&&shape| offered.contains(shape)) {
                     let one = &self.compiled.shapes[shape];
                     let weight = weights[one.pool];
-                    if weight > tier && fits(&kind.sizes, &one.room) && headroom.allows(self.compiled, shape) {
+                    let is_open = weight > tier && kind.pools.contains(one.pool);
+                    if is_open && fits(&kind.sizes, &one.room) && headroom.allows(self.compiled, shape) {
                         tier = weight;
                         if single {
                             break;

@@ -8,9 +8,13 @@
     reason = "a test"
 )]
 
+#[path = "../oracle/cases.rs"]
+#[allow(dead_code, reason = "other suites draw smaller cases")]
+mod cases;
 #[path = "../oracle/random.rs"]
 mod random;
 
+mod all_rules;
 mod drawn;
 mod few_types;
 mod first_fit;
@@ -22,6 +26,12 @@ mod small_plans;
 use market::*;
 use muster_scheduling::model::*;
 use muster_scheduling::{Solution, lower_bound, solve, validate};
+
+/// Number of random sets: that of the environment variable `SETS`, or else `otherwise`.
+#[expect(clippy::disallowed_methods, reason = "a developer asks for more")]
+fn sets(otherwise: u64) -> u64 {
+    std::env::var("SETS").ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+}
 
 fn price(solution: &Solution) -> f64 {
     solution.new_nodes.iter().map(|node| node.price).sum()

@@ -76,11 +76,6 @@ fn random_set(seed: u64, most: usize, domains: bool) -> Problem {
     problem
 }
 
-#[expect(clippy::disallowed_methods, reason = "a developer asks for more")]
-fn sets(otherwise: u64) -> u64 {
-    std::env::var("SETS").ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
-}
-
 #[test]
 fn no_plan_is_dearer_than_first_fit() {
     let mut dearer = Vec::new();

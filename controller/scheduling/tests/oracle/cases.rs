@@ -96,7 +96,7 @@ fn amounts(cpu: i64, gibibytes: i64, pods: i64) -> Resources {
     [(Resource::Cpu, cpu), (Resource::Memory, gibibytes << 30), (Resource::Pods, pods)].into_iter().collect()
 }
 
-fn instance_type(random: &mut Random, number: usize, size: Size) -> InstanceType {
+pub fn instance_type(random: &mut Random, number: usize, size: Size) -> InstanceType {
     let cpu = *random.pick(&[1000, 2000, 4000, 8000]);
     let memory = cpu / 1000 * *random.pick(&[2, 4, 8]);
     let mut capacity = amounts(cpu, memory, *random.pick(&[3, 8, 110]));
@@ -149,7 +149,7 @@ fn taint() -> Taint {
     Taint { key: "dedicated".into(), value: "x".into(), effect: Effect::NoSchedule }
 }
 
-fn pool(random: &mut Random, number: usize, size: Size) -> NodePool {
+pub fn pool(random: &mut Random, number: usize, size: Size) -> NodePool {
     let name = format!("pool-{number}");
     let mut labels = Labels::default();
     labels.set(NODE_POOL, &*name);
@@ -222,7 +222,7 @@ fn selector_entry(random: &mut Random, size: Size) -> (&'static str, Requirement
     }
 }
 
-fn workload(random: &mut Random, number: usize, size: Size, fine: bool) -> PodSpec {
+pub fn workload(random: &mut Random, number: usize, size: Size, fine: bool) -> PodSpec {
     let cpu = *random.pick(&[100, 300, 500, 900, 1000, 1500, 2500]);
     let mut requests = amounts(cpu, *random.pick(&[0, 1, 2, 3]), 1);
     if random.chance(5) {
@@ -278,7 +278,7 @@ fn workload(random: &mut Random, number: usize, size: Size, fine: bool) -> PodSp
     spec
 }
 
-fn daemon(random: &mut Random) -> PodSpec {
+pub fn daemon(random: &mut Random) -> PodSpec {
     let mut spec = plain(9, amounts(*random.pick(&[50, 200]), 0, 1));
     spec.namespace = "kube-system".into();
     match random.below(4) {
@@ -295,7 +295,7 @@ fn daemon(random: &mut Random) -> PodSpec {
     spec
 }
 
-fn node(random: &mut Random, number: usize, size: Size, workloads: &[SpecId]) -> Node {
+pub fn node(random: &mut Random, number: usize, size: Size, workloads: &[SpecId]) -> Node {
     let name = format!("node-{number}");
     let mut labels = Labels::default();
     labels.set(HOSTNAME, &*name);
