@@ -20,9 +20,15 @@ pub(crate) fn check(class: &ClassSettings, findings: &mut Findings) {
         let message = "nodes of this class cannot read instance metadata";
         findings.add(&verdicts::ID02, message, place(), "spec.metadataOptions.httpEndpoint: disabled");
     }
-    if let Some(limit) = class.hop_limit.filter(|limit| *limit < 2) {
-        let message = "pods outside of the host's network get no answer from instance metadata";
+    // Without instance metadata the limit means nothing.
+    if let Some(limit) = class.hop_limit.filter(|_| !class.has_no_metadata) {
         let text = format!("spec.metadataOptions.httpPutResponseHopLimit: {limit}");
-        findings.add(&verdicts::ID03, message, place(), text);
+        if limit < 2 {
+            let message = "pods outside of the host's network get no answer from instance metadata";
+            findings.add(&verdicts::ID03, message, place(), text);
+        } else {
+            let message = "every pod can read the credentials of the node's role and the launch token";
+            findings.add(&verdicts::ID14, message, place(), text);
+        }
     }
 }

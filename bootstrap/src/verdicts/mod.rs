@@ -1,7 +1,7 @@
 //! All verdicts, each with code, severity, cause, fix and source.
 //!
 //! The codes are stable across releases, so dashboards can count them. Numbers from 27 (`UD`), 33 (`KA`), 11 (`WN`), 13
-//! (`NW`) and 16 (`GP`) on are for failures that are not in the catalogue of known failures.
+//! (`NW`), 14 (`ID`) and 16 (`GP`) on are for failures that are not in the catalogue of known failures.
 
 mod devices;
 mod identity;

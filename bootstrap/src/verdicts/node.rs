@@ -58,6 +58,11 @@ verdicts! { NODE;
     fix "give the pods roles by IRSA or Pod Identity; `spec.metadataOptions.httpPutResponseHopLimit: 2` helps too, but gives every pod the credentials of the node's role, its identity document and its user data with the launch token"
     source "EC2 User Guide, instance metadata options; EKS best practices"
 
+    ID14 Warning "pods can read instance metadata"
+    cause "With a hop limit of 2 or more the answer to a request for a token gets from the host to pods. Every pod, whatever its ServiceAccount, can then read the credentials of the node's role, the node's identity document and its user data with the launch token."
+    fix "set `spec.metadataOptions.httpPutResponseHopLimit: 1`, which is the default, and give pods that need AWS roles by IRSA or Pod Identity; if it has to be 2, let a NetworkPolicy keep other pods from 169.254.169.254"
+    source "EC2 User Guide, instance metadata options; EKS best practices, identity and access management"
+
     UD13 Error "a program of the bootstrap cannot be executed"
     cause "It is there, and may not be run: its mode lacks the execute bit, or SELinux is enforcing and its label is not that of a program, as after copying it into an image. systemd says `Failed to locate executable` or `Failed at step EXEC`."
     fix "run `chmod 0755` and `restorecon -v` on it as the last step of the build"

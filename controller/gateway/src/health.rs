@@ -1,5 +1,8 @@
 //! Plaintext port: health and reflection only, so that probes need no certificate.
 
+#[cfg(test)]
+mod mutations;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +13,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use muster_proto::answer::{HealthOf, Statuses};
 use muster_proto::health::health_server::HealthServer;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tonic::body::Body;
@@ -45,7 +49,7 @@ pub async fn serve(
 }
 
 /// Serves a connection, unless it calls nothing.
-async fn connection(routes: Routes, stream: TcpStream) {
+async fn connection(routes: Routes, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
     let has_called = Arc::new(AtomicBool::new(false));
     let calls = Arc::clone(&has_called);
     let service = service_fn(move |request: Request<Incoming>| {

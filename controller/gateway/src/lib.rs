@@ -28,9 +28,15 @@ mod certificate_authority;
 mod client_certificates;
 mod enrolment;
 mod fleet;
+#[cfg(test)]
+#[path = "../../../bootstrap/tests/mutations/growth.rs"]
+mod growth;
 pub mod health;
 mod limits;
 mod listen;
+#[cfg(test)]
+#[path = "../../../bootstrap/tests/mutations/mutate.rs"]
+mod mutate;
 mod operators;
 mod peer;
 pub mod plaintext;

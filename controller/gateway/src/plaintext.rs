@@ -13,6 +13,7 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
@@ -71,8 +72,9 @@ where
 }
 
 /// Serves a connection, whose requests have to come within `headers`.
-async fn one<S, B>(stream: TcpStream, service: S, headers: Duration)
+pub(crate) async fn one<T, S, B>(stream: T, service: S, headers: Duration)
 where
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send + 'static,
     B: Body + Send + 'static,

@@ -4,6 +4,9 @@
 //! nothing for minutes. Here bytes are read into a buffer on the stack, and heap buffers are freed once they are empty.
 //! The TLS protocol itself is [`rustls`]: it is given the bytes received and returns the bytes to send.
 
+#[cfg(test)]
+mod mutations;
+
 use std::future::poll_fn;
 use std::io::{Error, ErrorKind, Result};
 use std::mem::MaybeUninit;

@@ -16,8 +16,9 @@ use crate::bucket::{Bucket, Rate};
 const MESSAGES: Rate = Rate::new(64, Duration::from_millis(500));
 /// Rate of streams of a node: it has one, and opens another when its connection ends.
 const STREAMS: Rate = Rate::new(8, Duration::from_secs(1));
-/// Rate of reports of a node that are stored: each may be a write to the API server.
-const REPORTS: Rate = Rate::new(16, Duration::from_secs(1));
+/// Rate of reports of a node that are stored: each may be a write to the API server. With what else is written because of
+/// a node (pins, records of its verdicts, their logs), it is less than one a second.
+const REPORTS: Rate = Rate::new(16, Duration::from_secs(2));
 /// Rate of news of whom a node believes: each is a write. They change with the CA of the controller.
 const PINS: Rate = Rate::new(4, Duration::from_secs(60));
 /// Interval at which nodes without a stream and with full buckets are forgotten.
@@ -181,7 +182,7 @@ mod tests {
         assert!(again.takes_pins(&pins(3), start), "those of last time are no news");
         assert!((0..6).all(|_| streams.take("i-1", start).is_some()));
         assert!(streams.take("i-1", start).is_none() && streams.take("i-2", start).is_some());
-        let later = start + Duration::from_secs(1);
+        let later = start + REPORTS.every;
         let later_on = streams.take("i-1", later).unwrap();
         assert!(later_on.takes_message(later) && later_on.takes_report(later) && !later_on.takes_pins(&pins(7), later));
         assert!(later_on.takes_pins(&pins(7), start + PINS.every));

@@ -1,5 +1,8 @@
 //! Authentication and answers of operators' calls.
 
+#[cfg(test)]
+mod mutations;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -204,8 +204,7 @@ impl Sources for Live {
         let (known, class) = {
             let cluster = self.cluster_cache.read();
             let Some(claim) = cluster.claims_of_instance(instance).next() else { return Ok(None) };
-            let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
-            let is_ready = cluster.nodes_of(id).any(takes_pods);
+            let is_ready = cluster.node_of(claim).is_some_and(takes_pods);
             let Some(known) = launch(claim, BTreeSet::new(), is_ready) else { return Ok(None) };
             (Launch { enrolled: self.enrolled_at(claim), ..known }, cluster.class(&claim.spec.node_class_ref).cloned())
         };

@@ -101,8 +101,8 @@ pub(super) fn concern(cluster: &Cluster, name: &str) -> Vec<Item> {
 
 fn says_it_goes(cluster: &Cluster, claim: &NodeClaim) -> bool {
     let taint = taints::disrupted();
-    let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
-    let mut taints = cluster.nodes_of(id).flat_map(|node| node.spec.iter().flat_map(|spec| &spec.taints).flatten());
+    let node = cluster.node_of(claim).and_then(|node| node.spec.as_ref());
+    let mut taints = node.and_then(|spec| spec.taints.as_ref()).into_iter().flatten();
     taints.any(|one| one.key == taint.key && one.effect == taint.effect)
         || condition(claim, nodeclaim::DISRUPTION_REASON).is_some() && !is_true(claim, nodeclaim::REBOOTING)
 }
@@ -160,8 +160,7 @@ fn untold<P: Provider>(context: &LeaderContext<P>, input: &DisruptionInput, now:
     let managed_nodes = input.problem.nodes.iter().zip(&input.managed_nodes);
     let known = managed_nodes.filter_map(|(node, managed_node)| Some((node, managed_node.as_ref()?)));
     let told = known.filter_map(|(node, managed_node)| {
-        let id = cluster.node(&node.name)?.spec.as_ref()?.provider_id.as_deref()?;
-        let claim = cluster.claims_of(id).next()?;
+        let claim = cluster.claim_of(cluster.node(&node.name)?)?;
         let name = claim.metadata.name.as_deref()?;
         if leader_state.is_behind("NodeClaim", name, claim.metadata.resource_version.as_deref(), now) {
             return None;

@@ -88,8 +88,7 @@ pub(super) fn remember_moves<P: Provider>(
     nodes: &BTreeSet<Arc<str>>,
     now: Timestamp,
 ) {
-    let ids = nodes.iter().filter_map(|node| cluster.node(node)?.spec.as_ref()?.provider_id.as_deref());
-    let claims = ids.flat_map(|id| cluster.claims_of(id)).filter_map(|claim| claim.metadata.name.clone());
+    let claims = nodes.iter().filter_map(|node| cluster.claim_of(cluster.node(node)?)?.metadata.name.clone());
     let mut leader_state = context.leader_state();
     leader_state.moves.extend(claims.map(|claim| (claim, now)));
 }

@@ -7,9 +7,12 @@ use jiff::Timestamp;
 use muster_agent::link::{self, News};
 use muster_agent::probes::fault::MetadataFault;
 use muster_agent::probes::metadata::Proofs;
-use muster_link::sts::Credentials;
+use muster_link::sts::{Credentials, RoleProof};
+use muster_link::{KeyHash, Nonce};
+use muster_proto::muster::{self as wire, EnrolRequest};
 
 use super::heard::Heard;
+use super::objects::LAUNCH_SECRET;
 use crate::ec2::{Ec2, REGION};
 use crate::error::Result;
 use crate::imds::{self, Authority};
@@ -41,6 +44,21 @@ pub struct Machine {
 pub struct Evidence {
     document: String,
     credentials: Credentials,
+}
+
+impl Evidence {
+    /// Returns the request with which the holder of a key enrols as this instance.
+    pub fn request(&self, cluster: &str, nonce: &Nonce, key: &KeyHash) -> EnrolRequest {
+        let RoleProof { authorization, date, security_token } =
+            RoleProof::sign(&self.credentials, REGION, cluster, nonce, key, Timestamp::now());
+        EnrolRequest {
+            nonce: nonce.bytes().to_vec(),
+            launch_token: LAUNCH_SECRET.to_owned(),
+            identity_document: self.document.clone(),
+            role_proof: Some(wire::RoleProof { authorization, date, security_token }),
+            previous_key: None,
+        }
+    }
 }
 
 /// One that its agent speaks for.

@@ -83,7 +83,12 @@ impl Agents {
 
     /// Starts all of them at once.
     pub fn start(&mut self) {
-        for link in self.waiting.drain(..) {
+        self.start_next(self.waiting.len());
+    }
+
+    /// Starts the next so many at once, in the order of their numbers.
+    pub fn start_next(&mut self, count: usize) {
+        for link in self.waiting.drain(..count.min(self.waiting.len())) {
             self.tasks.spawn(async move { match link.keep_up().await {} });
         }
     }
@@ -117,6 +122,12 @@ impl Agents {
             let Agent { machine, says, .. } = &self.each[number];
             says.send_replace(report::good(machine));
         }
+    }
+
+    /// What each has heard, in the order of their numbers.
+    pub fn heard(&self) -> Vec<Heard> {
+        let of = |agent: &Agent| agent.heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.each.iter().map(of).collect()
     }
 
     /// How many have heard what `is` asks.

@@ -13,7 +13,7 @@ use muster_link::Pins;
 use muster_proto::health::HealthListRequest;
 use muster_proto::health::health_check_response::ServingStatus;
 use muster_proto::health::health_client::HealthClient;
-use muster_tests::agents::{Agents, Claims, Machine, Place, create, evidence, machines};
+use muster_tests::agents::{Agents, Claims, Evidence, Machine, Place, create, evidence, machines};
 use muster_tests::cluster::{ControlPlane, Options as Plane};
 use muster_tests::ec2::{Ec2, REGION};
 use muster_tests::imds::Authority;
@@ -27,6 +27,10 @@ use tonic::transport::Endpoint;
 const SOON: Duration = Duration::from_secs(120);
 /// The EKS cluster.
 const CLUSTER: &str = "shop";
+/// Verbs that change objects.
+const WRITES: [&str; 6] = ["POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"];
+/// Objects that the controller writes because of a node.
+const RESOURCES: [&str; 7] = ["nodeclaims", "nodes", "pods", "events", "configmaps", "secrets", "nodepools"];
 /// The role of its nodes.
 const ROLE: &str = "nodes";
 
@@ -119,16 +123,37 @@ impl Ground {
         format!("127.0.0.1:{}", self.ports[0])
     }
 
+    /// What proves of each machine which instance it is.
+    pub(crate) fn evidence(&self) -> Vec<Evidence> {
+        evidence(&self.machines, &self.ec2, &self.authority, ROLE).unwrap()
+    }
+
+    /// Number of writes to the API server since it was started, of objects that a node has anything to do with: those of
+    /// all clients, the refused ones too.
+    pub(crate) async fn writes(&self) -> u64 {
+        let text = self.plane.cluster().kubectl(&["get", "--raw", "/metrics"]).await.unwrap();
+        let label = |line: &str, name: &str| {
+            let (_, rest) = line.split_once(&format!("{name}=\""))?;
+            Some(rest.split_once('"')?.0.to_owned())
+        };
+        let is_write = |line: &&str| {
+            let (verb, resource) = (label(line, "verb"), label(line, ",resource"));
+            verb.is_some_and(|verb| WRITES.contains(&&*verb)) && resource.is_some_and(|it| RESOURCES.contains(&&*it))
+        };
+        let lines = text.lines().filter(|line| line.starts_with("apiserver_request_total{")).filter(is_write);
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+    }
+
     /// The agents of all machines, to be started.
     pub(crate) async fn agents(&self) -> Agents {
-        let evidence = evidence(&self.machines, &self.ec2, &self.authority, ROLE).unwrap();
+        let evidence = self.evidence();
         let all = self.machines.iter().cloned().zip(evidence).collect();
         let authority = self.believed().await;
         Agents::new(all, &self.world.folder().join("agents"), &self.address(), &authority).unwrap()
     }
 
     /// The certificates of the authorities that the controller has nodes believe.
-    async fn believed(&self) -> String {
+    pub(crate) async fn believed(&self) -> String {
         let secrets: Api<Secret> = Api::namespaced(self.client(), "kube-system");
         let kept = secrets.get("muster-agents").await.unwrap().data.unwrap();
         String::from_utf8(kept["ca.crt"].0.clone()).unwrap()

@@ -10,9 +10,12 @@
     reason = "a test that cannot go on has failed; figures are printed"
 )]
 
+mod client;
 mod fifty;
 mod ground;
+mod liar;
 mod scale;
+mod strangers;
 
 /// A fault that a node may have at any time: swap that its kubelet refuses.
 const FAULT: &str = "KA17";

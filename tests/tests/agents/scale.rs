@@ -17,20 +17,20 @@ use super::FAULT;
 use super::ground::Ground;
 
 /// How long any part may take before the test gives up.
-const MOST: Duration = Duration::from_secs(600);
+pub(crate) const MOST: Duration = Duration::from_secs(600);
 /// How long nothing is done, to see what that costs.
 const IDLE: Duration = Duration::from_secs(60);
 /// What is to be calm before that has as long to become so: a node is looked at again thirty seconds after it has changed.
-const CALM: Duration = Duration::from_secs(60);
+pub(crate) const CALM: Duration = Duration::from_secs(60);
 /// How long an agent lets a fault stand before it says that it is the end of the node.
 const STANDS: Duration = Duration::from_secs(3);
 
 /// What was to be held and was not: all of it is measured before the test fails.
 #[derive(Default)]
-struct Missed(Vec<String>);
+pub(crate) struct Missed(pub(crate) Vec<String>);
 
 impl Missed {
-    fn at_most(&mut self, what: &str, is: f64, most: f64) {
+    pub(crate) fn at_most(&mut self, what: &str, is: f64, most: f64) {
         if is > most {
             self.0.push(format!("{what}: {is:.2}, and not {most} at most"));
         }
@@ -158,7 +158,12 @@ async fn restart(ground: &Ground, agents: &Agents, controller: &mut Replica, mis
 }
 
 /// These nodes break at once, and are mended at once. How long their verdicts took, but for one in a hundred.
-async fn verdicts(ground: &Ground, agents: &Agents, controller: &Replica, numbers: Range<usize>) -> Duration {
+pub(crate) async fn verdicts(
+    ground: &Ground,
+    agents: &Agents,
+    controller: &Replica,
+    numbers: Range<usize>,
+) -> Duration {
     let (claims, count) = (&ground.claims, numbers.len());
     let meter = Meter::from_now(controller).unwrap();
     agents.break_down(numbers.clone(), FAULT);
@@ -177,12 +182,12 @@ async fn verdicts(ground: &Ground, agents: &Agents, controller: &Replica, number
     );
     let start = Instant::now();
     agents.mend(numbers);
-    claims.until("all are mended", agents.len(), MOST, Claim::is_ready).await.unwrap();
+    claims.until("all are mended", 0, MOST, |claim| claim.has_fault(FAULT)).await.unwrap();
     println!("  mended after {:.1} s", start.elapsed().as_secs_f64());
     percentile(&took, 0.99)
 }
 
-fn say(what: &str, since: Instant, taken: &Taken) {
+pub(crate) fn say(what: &str, since: Instant, taken: &Taken) {
     println!(
         "{what} {:.1} s: {:.2} CPU s ({:.3} cores), {} MiB, at most {} MiB",
         since.elapsed().as_secs_f64(),
@@ -194,12 +199,12 @@ fn say(what: &str, since: Instant, taken: &Taken) {
 }
 
 /// What the controller has refused, by its code.
-async fn refused(controller: &Replica) -> BTreeMap<String, u64> {
+pub(crate) async fn refused(controller: &Replica) -> BTreeMap<String, u64> {
     counted(controller, "muster_agent_refusals_total").await.unwrap()
 }
 
 /// Each agent is a connection of this process.
-fn may_open_many() {
+pub(crate) fn may_open_many() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
 }

@@ -21,6 +21,7 @@ mod ec2;
 mod ending;
 mod figures;
 mod ground;
+mod hostile;
 mod kwok;
 mod life;
 mod metrics;

@@ -3,13 +3,16 @@
 
 #![expect(clippy::print_stderr, reason = "a test that fails says on what")]
 
+#[path = "../../../../bootstrap/tests/mutations/growth.rs"]
+mod growth;
 #[path = "../../../../bootstrap/tests/mutations/mutate.rs"]
 mod mutate;
 
+use growth::without_growth;
 use muster_gateway::{Message as Read, Report};
 use muster_link::MOST_PINS;
 use muster_proto::muster::follow_request::Message as Say;
-use muster_proto::muster::{self as wire, EnrolRequest, FollowRequest, Hello, NodeReport};
+use muster_proto::muster::{self as wire, ChallengeRequest, EnrolRequest, FollowRequest, Hello, NodeReport};
 use mutate::{Dice, damage};
 use prost::Message;
 use prost_types::Timestamp;
@@ -24,6 +27,7 @@ struct Tally {
     reports: usize,
     others: usize,
     refused: usize,
+    enrolments: usize,
 }
 
 /// Shows the input if what is done with it panics.
@@ -66,9 +70,20 @@ fn messages() -> Vec<Vec<u8>> {
     let hello = Hello { agent_version: "0.1.0".to_owned(), boot_id: "b7f5".to_owned(), authorities: vec![vec![7; 32]] };
     let notice = wire::Notice { kind: 1, text: "{\"action\":\"terminate\"}".to_owned() };
     let bundle = wire::LogBundle { verdict: "KA07".to_owned(), content: b"a line\nand another\n".to_vec() };
-    [Say::Hello(hello), Say::Report(report), Say::Notice(notice), Say::Bundle(bundle)]
-        .map(|message| FollowRequest { message: Some(message) }.encode_to_vec())
-        .to_vec()
+    let enrolment = EnrolRequest {
+        nonce: vec![7; 32],
+        launch_token: "token".to_owned(),
+        identity_document: "MIAGCSqGSIb3DQEHAqCAMIACAQExDzANBglghkgBZQMEAgEFADCA".to_owned(),
+        role_proof: Some(wire::RoleProof {
+            authorization: "AWS4-HMAC-SHA256 Credential=ASIA".to_owned(),
+            date: "20261122T160500Z".to_owned(),
+            security_token: "token".to_owned(),
+        }),
+        previous_key: Some(wire::PreviousKey { public_key: vec![4; 91], signature: vec![5; 70] }),
+    };
+    let said = [Say::Hello(hello), Say::Report(report), Say::Notice(notice), Say::Bundle(bundle)]
+        .map(|message| FollowRequest { message: Some(message) }.encode_to_vec());
+    said.into_iter().chain([enrolment.encode_to_vec()]).collect()
 }
 
 fn is_shown(text: &str, most: usize) {
@@ -100,7 +115,9 @@ fn go_through(count: usize) -> Tally {
         let _witness = Witness(number, &bytes);
         if let Ok(request) = EnrolRequest::decode(bytes.as_slice()) {
             assert_eq!(format!("{request:?}"), "EnrolRequest { .. }");
+            tally.enrolments += 1;
         }
+        let _nothing_is_in_it = ChallengeRequest::decode(bytes.as_slice());
         match FollowRequest::decode(bytes.as_slice()).map(Read::read) {
             Err(_) | Ok(Err(_)) => tally.refused += 1,
             Ok(Ok(None)) => tally.others += 1,
@@ -123,12 +140,15 @@ fn go_through(count: usize) -> Tally {
 #[test]
 fn two_thousand_broken_messages() {
     let tally = go_through(2_000);
-    let Tally { hellos, reports, others, refused } = tally;
+    let Tally { hellos, reports, others, refused, enrolments } = tally;
     assert!(hellos > 0 && reports > 0 && others > 0 && refused > 0, "{hellos} {reports} {others} {refused}");
+    assert!(enrolments > 0);
 }
 
 #[test]
 #[ignore = "optimised only: `cargo test --release --test mutations -- --ignored`"]
-fn a_hundred_thousand_broken_messages() {
-    go_through(100_000);
+fn a_million_broken_messages() {
+    let mut tally = Tally::default();
+    let figures = without_growth(1_000_000, |count| tally = go_through(count));
+    eprintln!("messages: {figures}; {tally:?}");
 }

@@ -109,8 +109,7 @@ impl Metrics {
     fn drained(&self, namespace: &str, name: &str) {
         let cluster = self.cluster_cache.read();
         let node = cluster.pod(&format!("{namespace}/{name}")).and_then(|pod| pod.pod.node.clone());
-        let provider = node.and_then(|node| cluster.node(&node)?.spec.as_ref()?.provider_id.as_deref());
-        let claim = provider.and_then(|id| cluster.claims_of(id).next());
+        let claim = node.and_then(|node| cluster.claim_of(cluster.node(&node)?));
         let condition = claim.and_then(|claim| {
             let reason = muster_api::conditions::nodeclaim::DISRUPTION_REASON;
             claim.status.as_ref()?.conditions.iter().find(|one| one.type_ == reason)

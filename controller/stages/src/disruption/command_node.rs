@@ -27,8 +27,7 @@ impl CommandNode {
     /// Returns the home of a Node, if it has a claim.
     #[must_use]
     pub fn of_node(cluster: &Cluster, plan: &Plan, node: &str) -> Option<Self> {
-        let id = cluster.node(node)?.spec.as_ref()?.provider_id.as_deref()?;
-        let claim = cluster.claims_of(id).next()?;
+        let claim = cluster.claim_of(cluster.node(node)?)?;
         Self::of_claim(cluster, plan, claim.metadata.name.as_deref()?)
     }
 

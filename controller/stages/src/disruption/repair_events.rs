@@ -39,8 +39,7 @@ pub fn repair_blocked(decision: &Decision, input: &DisruptionInput, cluster: &Cl
         let name = &*input.problem.nodes[blocked.node].name;
         let Some(node) = cluster.node(name) else { continue };
         writes.push(told("Node", name, node.metadata.uid.as_ref(), &blocked.message));
-        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
-        if let Some(claim) = cluster.claims_of(id).next() {
+        if let Some(claim) = cluster.claim_of(node) {
             let claim_name = claim.metadata.name.as_deref().unwrap_or_default();
             writes.push(told("NodeClaim", claim_name, claim.metadata.uid.as_ref(), &blocked.message));
         }

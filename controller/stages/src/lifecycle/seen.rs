@@ -24,7 +24,7 @@ pub struct Seen<'a> {
     pub class: &'a Class,
     /// Operations that an operator has paused in the whole cluster.
     pub pause: Pause,
-    /// All Nodes with the claim's provider ID, by name.
+    /// Nodes with the claim's provider ID, by name; of a registered claim only its own, while that exists.
     pub nodes: Vec<&'a Node>,
     /// All Nodes with the name expected for the claim's instance but with another provider ID or none.
     pub namesakes: Vec<&'a Node>,

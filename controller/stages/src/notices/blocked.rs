@@ -28,8 +28,7 @@ pub fn blocked(input: &DisruptionInput, decision: &Decision, cluster: &Cluster, 
         }
         let Some(reason) = reason(blocked.block) else { continue };
         let Some(node) = cluster.node(&node.name) else { continue };
-        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
-        let claim = cluster.claims_of(id).next().map(of_claim);
+        let claim = cluster.claim_of(node).map(of_claim);
         let subjects = claim.into_iter().chain([of_node(node)]);
         all.extend(subjects.map(|about| event(about, EventType::Normal, reason, &blocked.message)));
     }

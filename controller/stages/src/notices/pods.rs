@@ -20,8 +20,7 @@ const LATELY: Duration = Duration::from_secs(60);
 #[must_use]
 pub fn holds(cluster: &Cluster, now: Timestamp) -> Vec<Event> {
     let mut all = Vec::new();
-    let ids = cluster.claims().filter_map(|claim| claim.status.as_ref()?.provider_id.as_deref());
-    let nodes = ids.flat_map(|id| cluster.nodes_of(id)).filter_map(|node| node.metadata.name.as_deref());
+    let nodes = cluster.claims().filter_map(|claim| cluster.node_of(claim)?.metadata.name.as_deref());
     for pod in nodes.flat_map(|node| cluster.pods_on(node)).filter(|pod| !pod.pod.terminal && !pod.pod.deleting) {
         let Some(text) = pod.pod.annotations.get(DO_NOT_DISRUPT).filter(|text| &***text != "true") else { continue };
         let started = pod.pod.started.as_deref().and_then(|text| text.parse().ok());

@@ -91,8 +91,12 @@ pub fn members(manifests: &Manifests) -> Vec<Member> {
         }
     }
     let node_of = |claim: &NodeClaim| {
-        let of_instance = claim.provider_id.as_deref().and_then(|id| by_provider.get(id));
-        of_instance.or_else(|| by_name.get(claim.node.as_deref()?)).copied()
+        // The instance decides: a Node of that name may be another one that has come since. Of several with its
+        // provider ID it is the one that the claim was registered with.
+        let named = claim.node.as_deref().and_then(|name| by_name.get(name)).copied();
+        let is_of_instance = |node: &&Node| claim.provider_id.is_some() && node.provider_id == claim.provider_id;
+        let of_instance = claim.provider_id.as_deref().and_then(|id| by_provider.get(id)).copied();
+        named.filter(is_of_instance).or(of_instance).or(named)
     };
     let mut claimed: FxHashMap<&str, ()> = FxHashMap::default();
     let mut all = Vec::with_capacity(manifests.node_claims.len());

@@ -103,6 +103,22 @@ fn a_claim_and_its_node_are_one_by_the_instance_whatever_the_node_is_called() {
 }
 
 #[test]
+fn another_node_with_the_provider_id_of_a_claim_is_not_shown_for_it() {
+    let with_id = |text: String, after: &str| text.replace(after, &format!("{after}\n  providerID: aws:///z/i-1"));
+    let of_node = |name: &str, ready: &str| with_id(format!("{}spec:", node(name, "", ready)), "spec:") + "\n";
+    let claim = with_id(claim("a", "", &[LAUNCHED, REGISTERED, INITIALIZED]), "  nodeName: node-a");
+    for order in [["node-a", "other"], ["other", "node-a"]] {
+        let nodes = order.map(|name| {
+            of_node(name, if name == "other" { "True KubeletReady 31" } else { "False KubeletNotReady 50" })
+        });
+        let all = read(&[claim.clone(), nodes.concat()]);
+        let own = all.iter().find(|member| member.claim.is_some()).unwrap();
+        assert_eq!((own.node.as_deref(), own.stand.phase), (Some("node-a"), Phase::NotReady), "{order:?}");
+        assert_eq!(all.iter().filter(|member| member.claim.is_none()).count(), 1);
+    }
+}
+
+#[test]
 fn a_member_has_the_uid_of_its_claim() {
     let all = read(&[claim("a", ", uid: 5b0c", &[]), node("theirs", ", uid: 7d1e", "True KubeletReady 25")]);
     assert_eq!(all.iter().map(|member| member.uid.as_deref()).collect::<Vec<_>>(), [Some("5b0c"), None]);

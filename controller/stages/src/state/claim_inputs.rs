@@ -23,7 +23,8 @@ pub struct Surroundings<'c> {
     pub claim: &'c NodeClaim,
     /// Its NodePool, if it has one that exists.
     pub pool: Option<&'c NodePool>,
-    /// All Nodes with its provider ID, by name.
+    /// Nodes with its provider ID, by name. Once it is registered, only the one that it was registered with, as long as
+    /// that exists: another Node with the ID of its instance decides nothing about it.
     pub nodes: Vec<&'c Node>,
     /// Volumes attached to these Nodes.
     pub attachments: Vec<Attachment>,
@@ -60,7 +61,11 @@ impl Cluster {
     #[must_use]
     pub fn around(&self, claim: &str) -> Option<Surroundings<'_>> {
         let live = self.claims.get(claim)?;
-        let names: Vec<_> = live.provider.iter().flat_map(|id| self.nodes_by_provider.get(id)).collect();
+        let mut names: Vec<_> = live.provider.iter().flat_map(|id| self.nodes_by_provider.get(id)).collect();
+        let registered = live.typed.status.as_ref().and_then(|status| status.node_name.as_deref());
+        if names.iter().any(|name| Some(&***name) == registered) {
+            names.retain(|name| Some(&***name) == registered);
+        }
         let mut attachments = Vec::new();
         for name in &names {
             let here = self.attachments_by_node.get(name).filter_map(|path| self.attachments.get(path));

@@ -306,6 +306,15 @@ impl Cluster {
         self.nodes_of(id).find(is_registered).or_else(|| self.nodes_of(id).next())
     }
 
+    /// Returns the NodeClaim that a Node is the Node of ([`Cluster::node_of`]).
+    #[must_use]
+    pub fn claim_of(&self, node: &Node) -> Option<&NodeClaim> {
+        let id = node.spec.as_ref()?.provider_id.as_deref()?;
+        let is_this =
+            |claim: &&NodeClaim| self.node_of(claim).is_some_and(|own| own.metadata.name == node.metadata.name);
+        self.claims_of(id).find(is_this)
+    }
+
     /// Returns a NodeClaim.
     #[must_use]
     pub fn claim(&self, name: &str) -> Option<&NodeClaim> {

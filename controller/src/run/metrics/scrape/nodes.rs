@@ -142,8 +142,7 @@ fn labels_of(scrape: &Scrape<'_>, node: &Node, name: &str) -> Rendered {
         Some((key.rsplit('/').next().unwrap_or(key).replace('-', "_"), value.as_str()))
     });
     let known: Vec<(String, &str)> = known.collect();
-    let provider = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
-    let managed = if scrape.cluster.claims_of(provider).next().is_some() { "true" } else { "false" };
+    let managed = if scrape.cluster.claim_of(node).is_some() { "true" } else { "false" };
     let own = [("managed", managed), ("node_name", name)];
     Rendered::new(known.iter().map(|(key, value)| (key.as_str(), *value)).chain(own))
 }

@@ -105,8 +105,7 @@ fn of_node(cluster: &Cluster, name: &str) -> Rendered {
         let value = node.and_then(|node| node.metadata.labels.as_ref()?.get(key));
         value.map(String::as_str).unwrap_or_default()
     };
-    let provider = node.and_then(|node| node.spec.as_ref()?.provider_id.as_deref()).unwrap_or_default();
-    let managed = if cluster.claims_of(provider).next().is_some() { "true" } else { "false" };
+    let managed = if node.and_then(|node| cluster.claim_of(node)).is_some() { "true" } else { "false" };
     Rendered::new([
         ("node", name),
         ("nodepool", label(labels::NODEPOOL)),

@@ -47,6 +47,46 @@ fn a_node_with_the_provider_id_of_another_does_not_take_its_claim() {
 }
 
 #[test]
+fn a_node_with_the_provider_id_of_another_decides_nothing_about_its_claim() {
+    let mut cluster = Cluster::default();
+    let node = |name: &str, is_leaving: bool| {
+        let mut node = json!({"metadata": {"name": name}, "spec": {"providerID": "id"}});
+        if is_leaving {
+            node["metadata"]["deletionTimestamp"] = "2026-11-26T06:00:00Z".into();
+            node["metadata"]["finalizers"] = json!(["karpenter.sh/termination"]);
+        }
+        node.to_string()
+    };
+    // Somebody deletes the other one, and a pod is on each.
+    cluster.apply(Kind::Node, &node("a0", true));
+    cluster.apply(Kind::Node, &node("x0", false));
+    for (name, node) in [("theirs", "a0"), ("ours", "x0")] {
+        let mut pod = pod(name);
+        pod["spec"]["nodeName"] = node.into();
+        cluster.apply(Kind::Pod, &pod.to_string());
+    }
+    let mut claim = object(Kind::NodeClaim, 0, 0);
+    claim["status"]["providerID"] = "id".into();
+    let seen = |cluster: &Cluster| {
+        let around = cluster.around("x0").unwrap();
+        let nodes = around.nodes.iter().map(|node| node.metadata.name.clone().unwrap()).collect::<Vec<_>>().join(" ");
+        let pods = around.residents().iter().map(|one| one.pod.name.clone()).collect::<Vec<_>>().join(" ");
+        let is_claimed = ["a0", "x0"].map(|name| cluster.claim_of(cluster.node(name).unwrap()).is_some());
+        (nodes, pods, is_claimed)
+    };
+    // Registration refuses two, so it has to see them.
+    cluster.apply(Kind::NodeClaim, &claim.to_string());
+    assert_eq!(seen(&cluster), ("a0 x0".to_owned(), "ours theirs".to_owned(), [true, false]));
+    claim["status"]["nodeName"] = "x0".into();
+    cluster.apply(Kind::NodeClaim, &claim.to_string());
+    assert_eq!(seen(&cluster), ("x0".to_owned(), "ours".to_owned(), [false, true]));
+    // The end of the claim cleans up after both: of what has its instance's ID, nothing is left.
+    cluster.remove(Kind::Node, "x0");
+    let left = cluster.around("x0").unwrap().nodes.iter().map(|node| node.metadata.name.clone()).collect::<Vec<_>>();
+    assert_eq!(left, [Some("a0".to_owned())]);
+}
+
+#[test]
 fn one_odd_pod_is_a_note_and_still_has_to_leave_its_node() {
     let mut cluster = Cluster::default();
     // A Node and a claim with the same provider ID.
