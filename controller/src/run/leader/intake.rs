@@ -13,7 +13,7 @@ use muster_stages::state::{Changed, Cluster, Kind};
 
 use super::{Item, Leader};
 use crate::provider::Provider;
-use crate::run::{buffers, disruption, now, reconcile, unhealthy};
+use crate::run::{buffers, disruption, interruption, now, reconcile, unhealthy};
 
 /// Delay before nominations, so that several nodes and pods are handled together. It grows by the same amount for every
 /// thousand pending pods, since all of them are examined again.
@@ -40,6 +40,7 @@ impl<P: Provider> Leader<P> {
         for class in cluster.classes().filter(|class| class.reference.kind == P::CLASS) {
             self.work_queue.want(Item::Class(class.reference.name.clone()), now);
         }
+        interruption::remember_all(&self.context, &cluster);
         self.work_queue.want(Item::Overlays, now);
         self.work_queue.want(Item::Buffers, now);
         if buffers::are_kept(&self.context, &cluster) {
@@ -58,6 +59,10 @@ impl<P: Provider> Leader<P> {
     pub(super) fn take_in(&mut self, changed: &Changed) {
         let now = now();
         let cluster = self.context.cluster_cache.read();
+        let is_any_interrupted = interruption::remember(&self.context, changed, &cluster);
+        if is_any_interrupted {
+            self.pass_schedule.hurry_at_once(now);
+        }
         if changed.has_new_policy || unhealthy::remember(&self.context, changed, &cluster, now) {
             self.pass_schedule.hurry();
         } else {

@@ -10,7 +10,8 @@
 //!              Step: writes, in order; next reconciliation ─► edge: one write after the other ─► API server, cloud
 //!
 //!   breaker::judge: a NodeClass       garbage::collect: orphans                pause, caps: limits on launches
-//!   interruption::heed: an interruption notice of the cloud                    pod_events::touch: pods came or left
+//!   interruption::heed: a notice of the cloud, on which disruption or the stage interrupt acts
+//!   pod_events::touch: pods came or left
 //!   standing::tell: conditions for disruption
 //! ```
 //!
@@ -58,7 +59,8 @@ pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subj
 type Stage = fn(&Seen<'_>, Timestamp) -> Step;
 
 /// Stages of a claim that is not being deleted, in order.
-const WANTED: [Stage; 9] = [
+const WANTED: [Stage; 10] = [
+    interruption::interrupt,
     expire::expire,
     verdict::verdict,
     vanish::vanish,
