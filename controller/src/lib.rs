@@ -18,14 +18,15 @@
 //!
 //! `watch` keeps the state current, object by object. `edge` applies the steps of the stages, `ec2` and `kwok` are
 //! clouds with the interface of `provider`, and `run` is the controller that drives all of them. `agents` serves the node
-//! agents if that is enabled: their reports become conditions of their NodeClaims, which the stages read like any other
-//! condition. All of these need the feature `cluster`; without it the program works on files.
+//! agents if that is enabled. Their reports, and the cloud's notices of interruption, become conditions of NodeClaims
+//! (`facts`), which the stages read like any other condition. All of these need the feature `cluster`; without it the
+//! program works on files.
 //!
 //! `muster_simulate` runs a cluster in virtual time with the same stages and an in-memory edge.
 //!
 //! Only [`cli`] touches the process: arguments, environment, terminal, signals, exit codes. Only `edge`, the Lease of
-//! `run` and the reports that `agents` receives cause writes to a cluster; every other command writes its output and
-//! nothing else.
+//! `run`, `facts`, and the keys and records of `agents` cause writes to a cluster; every other command writes its output
+//! and nothing else.
 
 #[cfg(feature = "cluster")]
 pub mod agents;
@@ -34,6 +35,8 @@ pub mod cli;
 pub mod ec2;
 #[cfg(feature = "cluster")]
 pub mod edge;
+#[cfg(feature = "cluster")]
+mod facts;
 #[cfg(feature = "cluster")]
 pub mod kwok;
 #[cfg(feature = "cluster")]

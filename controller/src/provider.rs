@@ -1,5 +1,6 @@
 //! A cloud, and the state of its NodeClasses.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use muster_api::conditions::{READY, nodeclaim};
 use muster_api::{NodeClaim, NodeClassReference};
-use muster_cloud::{Cloud, CloudError};
+use muster_cloud::{Cloud, CloudError, NoticeKind, NoticeQueue};
 use muster_manifest::NodeClass;
 use muster_scheduling::model::Catalogue;
 use muster_stages::classes;
@@ -74,6 +75,16 @@ pub trait Provider: Cloud + Clone + 'static {
     /// Keeps cached data of the cloud up to date while this replica leads.
     fn keep_up(&self) -> impl Future<Output = Infallible> + Send {
         std::future::pending()
+    }
+
+    /// Returns the queue on which the cloud sends notices about its instances, if one is configured.
+    fn queue(&self) -> Option<Arc<dyn NoticeQueue>> {
+        None
+    }
+
+    /// Returns the instances, by ID, that fail status checks or have scheduled events.
+    fn unhealthy(&self) -> impl Future<Output = Result<BTreeSet<(String, NoticeKind)>, CloudError>> + Send {
+        std::future::ready(Ok(BTreeSet::new()))
     }
 
     /// Returns the verifier of node identities; `None` if the cloud has none, in which case agents are not served.

@@ -89,6 +89,9 @@ pub const ROTATE_LAUNCH_KEY: &str = "muster.dev/rotate-launch-key";
 /// Allows the node's agent to enrol with another key, once: `true`.
 pub const AGENT_ENROL_AGAIN: &str = "muster.dev/agent-enrol-again";
 
+/// Holder of a Lease if it is a replica of Muster, by the identity in `spec.holderIdentity`.
+pub const LEASE_HOLDER: &str = "muster.dev/lease-holder";
+
 /// Record of a node that failed to join, as JSON, on a ConfigMap with the label [`crate::labels::RECORD`].
 pub const VERDICT: &str = "muster.dev/verdict";
 

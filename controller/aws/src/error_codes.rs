@@ -127,6 +127,8 @@ const TABLE: &[Row] = &[
     row("InvalidInstanceID.NotFound", Means::NotFound),
     row("InvalidInstanceID.Malformed", Means::NotFound),
     row("QueueDoesNotExist", Means::NotFound),
+    // The same, as clients of the query protocol know it.
+    row("AWS.SimpleQueueService.NonExistentQueue", Means::NotFound),
     row("NoSuchEntity*", Means::NotFound),
     row("ParameterNotFound", Means::NotFound),
     row("ResourceNotFoundException", Means::NotFound),

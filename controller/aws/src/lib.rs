@@ -17,6 +17,8 @@
 //!                                                        ├─ budget        rate limits, by family of calls
 //!                                                        ├─ refusal       meaning of error codes
 //!                                                        └─ ending        reasons for termination
+//!
+//!  interruption queue ──► live ──► messages ──► notices ◄── instance_status ◄── live ◄── DescribeInstanceStatus
 //! ```
 //!
 //! Everything except `live` is a pure function of its arguments and of the checked-in table. `live` is a separate
@@ -49,11 +51,13 @@ pub mod catalogue;
 pub mod discovery;
 pub mod ending;
 pub mod error_codes;
+pub mod instance_status;
 #[cfg(feature = "launch")]
 pub mod launch;
 pub mod learned;
 #[cfg(feature = "live")]
 pub mod live;
+pub mod messages;
 pub mod permissions;
 pub mod policy;
 pub mod quantity;

@@ -19,6 +19,8 @@ pub enum Feature {
     PlacementGroups,
     /// Current prices; without them the embedded ones are used.
     Prices,
+    /// `--interruption-queue`.
+    Interruptions,
     /// Last lines of the console in the message of a registration timeout.
     Console,
 }
@@ -45,6 +47,8 @@ pub enum Scope {
     OwnInstancesAndTemplates,
     /// The EKS cluster.
     OwnCluster,
+    /// The interruption queue.
+    Queue,
     /// Public parameters (`/aws/service/*`).
     PublicParameters,
     /// Node roles, passed to EC2 only.
@@ -136,6 +140,7 @@ pub const PERMISSIONS: &[Permission] = &[
     of("ec2:RebootInstances", Feature::Core, Scope::OwnInstancesAndTemplates, "reboot instances for their repair"),
     of("ec2:DeleteLaunchTemplate", Feature::Core, Scope::OwnInstancesAndTemplates, "remove unused launch templates"),
     of("ec2:DescribeInstances", Feature::Core, Scope::Region, "read the state of instances"),
+    of("ec2:DescribeInstanceStatus", Feature::Core, Scope::Region, "know failed status checks and scheduled events"),
     of("ec2:DescribeLaunchTemplates", Feature::Core, Scope::Region, "find launch templates again"),
     of(
         "ec2:DescribeLaunchTemplateVersions",
@@ -167,6 +172,9 @@ pub const PERMISSIONS: &[Permission] = &[
     of("ec2:DescribePlacementGroups", Feature::PlacementGroups, Scope::Region, "resolve spec.placementGroupSelector"),
     of("ec2:DescribeSpotPriceHistory", Feature::Prices, Scope::Region, "know spot prices"),
     of("pricing:GetProducts", Feature::Prices, Scope::Everything, "know on-demand prices"),
+    of("sqs:GetQueueUrl", Feature::Interruptions, Scope::Queue, "find the interruption queue"),
+    of("sqs:ReceiveMessage", Feature::Interruptions, Scope::Queue, "receive notices of interruption"),
+    of("sqs:DeleteMessage", Feature::Interruptions, Scope::Queue, "delete notices that were acted upon"),
     of("ec2:GetConsoleOutput", Feature::Console, Scope::OwnInstancesAndTemplates, "quote the console of an instance"),
 ];
 
@@ -177,7 +185,7 @@ mod tests {
     use super::*;
 
     /// Source code of the calls; each call has its action next to it.
-    const LIVE: [&str; 11] = [
+    const LIVE: [&str; 13] = [
         include_str!("live/cloud.rs"),
         include_str!("live/cluster.rs"),
         include_str!("live/describe.rs"),
@@ -186,6 +194,8 @@ mod tests {
         include_str!("live/lookup.rs"),
         include_str!("live/prices.rs"),
         include_str!("live/profile.rs"),
+        include_str!("live/queue.rs"),
+        include_str!("live/statuses.rs"),
         include_str!("live/template_data.rs"),
         include_str!("live/templates.rs"),
         include_str!("live/trial.rs"),
@@ -196,8 +206,9 @@ mod tests {
         let mut called = BTreeSet::new();
         for text in LIVE {
             for literal in text.split('"').skip(1).step_by(2) {
-                let is_action =
-                    ["ec2:", "eks:", "iam:", "ssm:", "pricing:"].iter().any(|service| literal.starts_with(service));
+                let is_action = ["ec2:", "eks:", "iam:", "ssm:", "sqs:", "pricing:"]
+                    .iter()
+                    .any(|service| literal.starts_with(service));
                 if is_action && literal.split(':').nth(1).is_some_and(|name| name.starts_with(char::is_uppercase)) {
                     called.insert(literal);
                 }

@@ -29,16 +29,19 @@ pub struct Grantee {
     pub cluster: String,
     /// ARN of the node role; `*` matches any text.
     pub node_role: String,
+    /// Name of the interruption queue.
+    pub queue: String,
 }
 
 impl Feature {
     /// All features, in the order of the help.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Core,
         Self::InstanceProfiles,
         Self::CapacityReservations,
         Self::PlacementGroups,
         Self::Prices,
+        Self::Interruptions,
         Self::Console,
     ];
 
@@ -51,6 +54,7 @@ impl Feature {
             Self::CapacityReservations => "capacity-reservations",
             Self::PlacementGroups => "placement-groups",
             Self::Prices => "prices",
+            Self::Interruptions => "interruptions",
             Self::Console => "console",
         }
     }
@@ -100,7 +104,7 @@ impl Grantee {
     }
 
     fn resources(&self, scope: Scope) -> Vec<String> {
-        let Self { partition, account, region, cluster: _, node_role } = self;
+        let Self { partition, account, region, cluster, node_role, queue } = self;
         let ec2 = |account: &str, kinds: &[&str]| -> Vec<String> {
             kinds.iter().map(|kind| format!("arn:{partition}:ec2:{region}:{account}:{kind}/*")).collect()
         };
@@ -116,7 +120,8 @@ impl Grantee {
             Scope::MadeWithTags | Scope::TagsWhileMaking => ec2(account, &MADE),
             Scope::TagsOfOwnInstances => ec2(account, &["instance"]),
             Scope::OwnInstancesAndTemplates => ec2(account, &["instance", "launch-template"]),
-            Scope::OwnCluster => vec![format!("arn:{partition}:eks:{region}:{account}:cluster/{}", self.cluster)],
+            Scope::OwnCluster => vec![format!("arn:{partition}:eks:{region}:{account}:cluster/{cluster}")],
+            Scope::Queue => vec![format!("arn:{partition}:sqs:{region}:{account}:{queue}")],
             Scope::PublicParameters => vec![format!("arn:{partition}:ssm:{region}::parameter/aws/service/*")],
             Scope::NodeRole => vec![node_role.clone()],
             Scope::ProfilesMadeWithTags | Scope::OwnProfiles | Scope::TagsOfOwnProfiles | Scope::Profiles => profiles(),
@@ -125,7 +130,7 @@ impl Grantee {
 
     /// Returns conditions as operator, key, and value.
     fn conditions(&self, scope: Scope) -> Vec<(String, String, Value)> {
-        let Self { partition, account: _, region, cluster, node_role: _ } = self;
+        let Self { partition, account: _, region, cluster, node_role: _, queue: _ } = self;
         let equals = |key: String, value: &str| ("StringEquals".to_owned(), key, json!(value));
         let any = |key: String| ("StringLike".to_owned(), key, json!("*"));
         let owned = |side: &str| equals(format!("aws:{side}Tag/kubernetes.io/cluster/{cluster}"), "owned");
@@ -134,9 +139,12 @@ impl Grantee {
         let class = |side: &str| any(format!("aws:{side}Tag/karpenter.k8s.aws/ec2nodeclass"));
         let place = |side: &str| equals(format!("aws:{side}Tag/topology.kubernetes.io/region"), region);
         match scope {
-            Scope::Everything | Scope::LaunchInputs | Scope::OwnCluster | Scope::PublicParameters | Scope::Profiles => {
-                Vec::new()
-            }
+            Scope::Everything
+            | Scope::LaunchInputs
+            | Scope::OwnCluster
+            | Scope::Queue
+            | Scope::PublicParameters
+            | Scope::Profiles => Vec::new(),
             Scope::Region => vec![equals("aws:RequestedRegion".to_owned(), region)],
             Scope::OwnTemplates | Scope::OwnInstancesAndTemplates => vec![owned("Resource"), pool("Resource")],
             Scope::MadeWithTags => vec![owned("Request"), named(), pool("Request")],
@@ -188,6 +196,7 @@ mod tests {
             region: "eu-west-1".to_owned(),
             cluster: "shop".to_owned(),
             node_role: "arn:aws:iam::111122223333:role/KarpenterNodeRole-shop".to_owned(),
+            queue: "shop".to_owned(),
         }
     }
 
@@ -245,7 +254,9 @@ mod tests {
             let reads =
                 |action: &str| ["Describe", "Get", "List"].iter().any(|verb| action.contains(&format!(":{verb}")));
             let is_reading = actions.split(',').all(reads);
-            let is_bound = statement.get("Condition").is_some() || statement["Sid"] == "LaunchInputs";
+            let is_bound = statement.get("Condition").is_some()
+                || statement["Sid"] == "LaunchInputs"
+                || statement["Resource"] == "arn:aws:sqs:eu-west-1:111122223333:shop";
             assert!(is_reading || is_bound, "{statement:#}");
             assert!(!actions.contains('*'), "{statement:#}");
         }

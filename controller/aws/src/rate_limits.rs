@@ -32,6 +32,8 @@ pub enum Family {
     Parameters,
     /// AWS Price List.
     Prices,
+    /// SQS.
+    Queue,
     /// IAM, which is global.
     Iam,
 }
@@ -46,7 +48,7 @@ struct Limit {
 impl Family {
     /// Sources: EC2 Developer Guide, "Request throttling for the Amazon EC2 API"; Systems Manager quota of GetParameter
     /// at standard throughput. Price List, EKS and IAM do not document their limits; a fraction of what is commonly
-    /// seen.
+    /// seen. SQS has practically none; the limit bounds what a failing queue is asked.
     const fn limit(self) -> Limit {
         match self {
             Self::CreateFleet | Self::ChangeEc2 => Limit { burst: 50.0, per_second: 5.0 },
@@ -55,6 +57,7 @@ impl Family {
             Self::DescribeEc2 => Limit { burst: 100.0, per_second: 20.0 },
             Self::Parameters => Limit { burst: 40.0, per_second: 40.0 },
             Self::Prices => Limit { burst: 10.0, per_second: 10.0 },
+            Self::Queue => Limit { burst: 200.0, per_second: 200.0 },
             Self::Eks | Self::Iam => Limit { burst: 10.0, per_second: 5.0 },
         }
     }

@@ -9,6 +9,8 @@
 //!                                 ├─► Reaction   what an error means for the claim, its class, the next attempt
 //!                                 └─► Refusals   which offerings to avoid, and for how long
 //!
+//!   NoticeQueue ──► Notice                          what the cloud says of its instances unasked
+//!
 //!   Catalogue, requirements ──► alternatives ──► first_choice ──► LaunchRequest
 //! ```
 //!
@@ -21,6 +23,7 @@ mod instance;
 mod launch;
 pub mod memory;
 mod moment;
+mod notice;
 mod refusals;
 mod token;
 
@@ -33,6 +36,7 @@ pub use self::instance::{CapacityType, Instance, InstanceState, Offering, Unknow
 pub use self::launch::{Alternative, LaunchRequest, Launched, Overlaid, Refusal, Refused};
 pub use self::memory::Memory;
 pub use self::moment::after;
+pub use self::notice::{Content, Message, Notice, NoticeKind, NoticeQueue, Pending, Urgency};
 pub use self::refusals::Refusals;
 pub use self::token::LaunchToken;
 

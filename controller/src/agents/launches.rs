@@ -7,6 +7,8 @@ use muster_api::{NodeClaim, annotations, labels, taints};
 use muster_link::{Enrolled, KeyHash, Launch, SecretHash};
 use muster_stages::node::Node;
 
+use crate::facts::instance_of;
+
 /// Reads the enrolment from the annotation.
 pub(super) fn enrolled(claim: &NodeClaim) -> Option<Enrolled> {
     let (key, at) = annotation(claim, annotations::AGENT_KEY)?.split_once(' ')?;
@@ -17,11 +19,6 @@ pub(super) fn enrolled(claim: &NodeClaim) -> Option<Enrolled> {
 pub(super) fn written(enrolled: &Enrolled) -> String {
     let at = Timestamp::from_second(enrolled.at.as_second()).unwrap_or(enrolled.at);
     format!("{} {at}", enrolled.key)
-}
-
-/// Returns the instance ID of a NodeClaim.
-pub(super) fn instance_of(claim: &NodeClaim) -> Option<&str> {
-    claim.status.as_ref()?.provider_id.as_deref()?.strip_prefix("aws:///")?.rsplit('/').next()
 }
 
 /// Returns the launch of a NodeClaim; `None` if it is not launched, or by a controller that does not record its

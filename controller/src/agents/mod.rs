@@ -29,7 +29,6 @@ use std::sync::Arc;
 
 use muster_link::document::Certificates;
 
-mod answered;
 mod boot;
 mod counter;
 mod documents;
@@ -49,6 +48,8 @@ mod said;
 mod serve;
 mod sources;
 mod vouch;
+
+pub use crate::facts::FIELD_MANAGER;
 
 pub(crate) use self::boot::Boots;
 pub(crate) use self::counter::Counter;
@@ -85,6 +86,3 @@ pub struct Options {
     /// Documents that answer operators.
     pub documents: Documents,
 }
-
-/// Field manager of writes that record facts, not decisions, in `metadata.managedFields`.
-pub const FIELD_MANAGER: &str = "muster-agents";

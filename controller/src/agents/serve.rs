@@ -28,6 +28,7 @@ use super::sources::Live;
 use super::vouch::{ClusterIdentity, Reachable, Vouch};
 use super::{Options, files, health};
 use crate::edge::Fence;
+use crate::facts::ClaimFacts;
 use crate::watch::ClusterCache;
 
 /// Maximum age of an instance at its first enrolment: the limit for becoming a Node, and as long again for a late
@@ -86,6 +87,7 @@ pub(crate) struct Served {
 /// Dependencies of the server on the rest of the controller.
 pub(crate) struct Place {
     pub(crate) cluster_cache: ClusterCache,
+    pub(crate) facts: Arc<ClaimFacts>,
     pub(crate) client: Client,
     pub(crate) namespace: String,
     pub(crate) cloud: Arc<dyn Vouch>,
@@ -177,7 +179,8 @@ async fn serve(
     (serves, statuses): (watch::Sender<bool>, watch::Receiver<Statuses>),
 ) -> String {
     let Options { address, certificates, rotation, documents, port: _, health_port: _ } = options;
-    let Place { cluster_cache, client, namespace, cloud, refusals, boots, knowledge, orders, fence: _, clock } = place;
+    let Place { cluster_cache, facts, client, namespace, cloud, refusals, boots, knowledge, orders, fence: _, clock } =
+        place;
     // An incomplete cache must not decide about enrolments.
     cluster_cache.synced().await;
     let keeper = Keeper::new(&client, &namespace, cluster_cache.clone(), rotation, clock);
@@ -210,7 +213,7 @@ async fn serve(
         roster,
         clock,
     };
-    let live = Arc::new(Live::new(cluster_cache, client, &namespace, Arc::clone(&cloud), boots, clock));
+    let live = Arc::new(Live::new(facts, &client, &namespace, Arc::clone(&cloud), boots, clock));
     let gateway = Gateway {
         operators: Arc::new(service),
         sources: Arc::clone(&live),

@@ -20,7 +20,7 @@ use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 
 use super::arguments::{CloudName, Ec2Arguments, MinValuesPolicy, PreferencePolicy, RunArguments};
 use super::failure::Failure;
-use super::settings::{gates_of, move_price_of, payback_of};
+use super::settings::{QUEUE_HINT, gates_of, is_queue, move_price_of, payback_of};
 use super::{dry_run, run_warnings};
 use crate::agents::{self, Port};
 use crate::ec2;
@@ -159,10 +159,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
     warnings.extend(run_warnings::unused_reboots(cloud, &gates, aws_gates, legacy_node_repair));
     let cloud = match cloud {
         CloudName::Kwok => CloudOptions::Kwok { types: instance_types_file_path },
-        CloudName::Aws => {
-            warnings.extend(run_warnings::unread_queue(&ec2));
-            CloudOptions::Aws(Box::new(of_ec2(ec2, aws_gates)?))
-        }
+        CloudName::Aws => CloudOptions::Aws(Box::new(of_ec2(ec2, aws_gates)?)),
     };
     let default_spread = match &scheduler_config {
         Some(file) => manifest::read_scheduler_config(file)?,
@@ -273,8 +270,7 @@ fn of_ec2(arguments: Ec2Arguments, gates: AwsFeatureGates) -> Result<ec2::Option
         ami_refresh_interval,
         subnet_refresh_interval,
         security_group_refresh_interval,
-        // See `unread_queue`.
-        interruption_queue: _,
+        interruption_queue,
         enable_zonal_shift,
     } = arguments;
     // Before the checks of its options.
@@ -314,6 +310,10 @@ fn of_ec2(arguments: Ec2Arguments, gates: AwsFeatureGates) -> Result<ec2::Option
         }
         interval => Ok(interval),
     };
+    let queue = Some(interruption_queue).filter(|name| !name.is_empty());
+    if let Some(name) = queue.as_deref().filter(|name| !is_queue(name)) {
+        return usage(format!("`--interruption-queue`: `{name}` is not the name of a queue\n\nhint: {QUEUE_HINT}"));
+    }
     let images = interval("--ami-refresh-interval", &ami_refresh_interval)?;
     let subnets = interval("--subnet-refresh-interval", &subnet_refresh_interval)?;
     let groups = interval("--security-group-refresh-interval", &security_group_refresh_interval)?;
@@ -328,6 +328,7 @@ fn of_ec2(arguments: Ec2Arguments, gates: AwsFeatureGates) -> Result<ec2::Option
         tries_launches: !disable_dry_run,
         gates,
         look_up_every: images.min(subnets).min(groups),
+        queue,
         only_reads: false,
     })
 }
@@ -521,13 +522,11 @@ mod tests {
             "--interruption-queue=shop",
         ]))
         .unwrap();
-        assert_eq!(log.warnings.len(), 2, "{:?}", log.warnings);
-        assert!(
-            log.warnings[1].starts_with("`--interruption-queue`: notices of interruption are not read from `shop`")
-        );
+        assert_eq!(log.warnings.len(), 1, "{:?}", log.warnings);
         let CloudOptions::Aws(of_ec2) = options.cloud else { panic!("{:?}", options.cloud) };
         let expected = ec2::Options {
             endpoint: Some("https://shop.example.com".to_owned()),
+            queue: Some("shop".to_owned()),
             is_isolated: true,
             reserved_enis: 1,
             vm_memory_overhead: 0.0,
@@ -572,6 +571,11 @@ mod tests {
         `--agent-address`: `https://muster:9443`: it is not `host:port`
 
         hint: write where nodes reach the port of `--agent-port`, as `muster.example.com:9443`
+        ");
+        insta::assert_snapshot!(failure(&["--cluster-name=shop", "--interruption-queue=https://sqs/shop"]), @r"
+        `--interruption-queue`: `https://sqs/shop` is not the name of a queue
+
+        hint: write the queue's name, not its URL or ARN: letters, digits, `-`, `_` and `.`, 80 at most
         ");
         insta::assert_snapshot!(failure(&["--cluster-name=shop", "--ami-refresh-interval=10s"]), @r"
         `--ami-refresh-interval`: `10s` is too short

@@ -3,18 +3,7 @@
 use muster_aws::AwsFeatureGates;
 use muster_manifest::snapshot::FeatureGates;
 
-use super::arguments::{CloudName, Ec2Arguments};
-
-/// Returns a warning if notices of interruption are expected from a queue.
-pub(super) fn unread_queue(arguments: &Ec2Arguments) -> Option<String> {
-    let queue = &arguments.interruption_queue;
-    (!queue.is_empty()).then(|| {
-        format!(
-            "`--interruption-queue`: notices of interruption are not read from `{queue}`: spot interruptions are noticed by \
-             the agents of nodes, others when the instance has ended"
-        )
-    })
-}
+use super::arguments::CloudName;
 
 /// Returns warnings about gates that are on and have no effect.
 pub(super) fn off(aws_gates: AwsFeatureGates) -> Vec<String> {

@@ -23,6 +23,8 @@ use super::refused::Refusals;
 use super::types::pattern;
 
 pub(crate) use self::iam_policy::IamPolicySettings;
+#[cfg(feature = "cluster")]
+pub(crate) use self::iam_policy::{QUEUE_HINT, is_queue};
 
 /// Settings of `muster plan`.
 #[derive(Debug)]

@@ -27,6 +27,8 @@ pub struct Options {
     pub gates: AwsFeatureGates,
     /// Interval between lookups of the selectors of a class.
     pub look_up_every: Duration,
+    /// Name of the interruption queue, if there is one.
+    pub queue: Option<String>,
     /// True if nothing may be created or changed in AWS: the status of classes is computed, and not tried out.
     pub only_reads: bool,
 }
@@ -85,6 +87,7 @@ impl Options {
             tries_launches: true,
             gates: AwsFeatureGates::default(),
             look_up_every: Duration::from_secs(60),
+            queue: None,
             only_reads: false,
         }
     }

@@ -1,6 +1,6 @@
 //! EC2 implementation of the controller's cloud provider.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -12,7 +12,7 @@ use muster_aws::discovery::{HASH_VERSION, class_hash};
 use muster_aws::launch::{Cluster, family_of};
 use muster_aws::live::{self, CallObserver, Clock, Connection, Ec2Cloud};
 use muster_aws::{AmiFamily, ClassSettings, Inventory};
-use muster_cloud::{Cloud, CloudError, Instance, LaunchError, LaunchRequest, Launched};
+use muster_cloud::{Cloud, CloudError, Instance, LaunchError, LaunchRequest, Launched, NoticeKind, NoticeQueue};
 use muster_manifest::NodeClass;
 use muster_scheduling::model::Catalogue;
 use muster_stages::classes::Kind;
@@ -236,6 +236,15 @@ impl Provider for Ec2 {
 
     async fn keep_up(&self) -> Infallible {
         self.keep_all_up().await
+    }
+
+    fn queue(&self) -> Option<Arc<dyn NoticeQueue>> {
+        let name = self.options().queue.as_deref()?;
+        Some(Arc::new(self.cloud().queue(name)))
+    }
+
+    async fn unhealthy(&self) -> Result<BTreeSet<(String, NoticeKind)>, CloudError> {
+        self.cloud().unhealthy().await
     }
 
     fn vouches(&self) -> Option<Arc<dyn Vouch>> {

@@ -84,7 +84,7 @@ impl Recorder {
     }
 
     /// Publishes an event, unless the same was published or refused within the last two minutes.
-    pub(super) async fn publish(&self, event: &Event, now: Timestamp) -> Fate {
+    pub(crate) async fn publish(&self, event: &Event, now: Timestamp) -> Fate {
         let hash = hash_of(event);
         // Before it is sent, so that it is not sent twice at the same time.
         if !self.told().admits(event, hash, now) {

@@ -16,6 +16,7 @@ use muster_stages::pools::Outcomes;
 use muster_stages::provision::{self, BufferOutcome, Plan};
 
 use super::Options;
+use super::interruption::Interrupted;
 use super::metrics::Metrics;
 use super::unhealthy::Unhealthy;
 use super::unregistered_nodes::Gates;
@@ -79,6 +80,8 @@ pub(super) struct LeaderState {
     pub(super) left: BTreeSet<Arc<str>>,
     /// Conditions whose repair was due at some time since the last decision about nodes.
     pub(super) unhealthy: Unhealthy,
+    /// Claims whose interruption is remembered in the refusals.
+    pub(super) interrupted: Interrupted,
     /// Instance types with the NodeOverlays applied; `None` until they are needed, and after a change of what they
     /// depend on.
     pub(super) overlaid: Option<OverlaidTypes>,

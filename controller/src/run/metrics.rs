@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_api::{NodeClaim, NodePool, labels};
-use muster_cloud::{CloudError, Refused};
+use muster_cloud::{CloudError, NoticeKind, Refused};
 use muster_gateway::Refusals;
 use muster_scheduling::disrupt::DisruptionInput;
 use muster_scheduling::model::Catalogue;
@@ -247,6 +247,31 @@ impl Metrics {
         self.series.count(&names::CLOUD_REFUSALS, &[&of, &why]);
         let capacity_type = offering.capacity_type.to_string();
         self.series.count(&names::CLOUD_LAUNCH_FAILURES, &[&offering.zone, "", &capacity_type, &why]);
+    }
+
+    /// Records a message of the interruption queue.
+    pub(super) fn message_received(&self, kind: &str) {
+        self.series.count(&names::INTERRUPTION_RECEIVED, &[kind]);
+    }
+
+    /// Records the time from a notice to its reception.
+    pub(super) fn message_age(&self, given_at: Timestamp, now: Timestamp) {
+        self.series.observe(&names::INTERRUPTION_QUEUE_DURATION, &[], observed::between(given_at, now));
+    }
+
+    /// Records deleted messages of the interruption queue.
+    pub(super) fn messages_deleted(&self, count: usize) {
+        self.series.add(&names::INTERRUPTION_DELETED, &[], count as f64);
+    }
+
+    /// Records an instance that begins to fail a status check or to have a scheduled event.
+    pub(super) fn instance_unhealthy(&self, kind: NoticeKind) {
+        let category = match kind {
+            NoticeKind::InstanceStatus => "InstanceStatus",
+            NoticeKind::SystemStatus => "SystemStatus",
+            _ => "EventStatus",
+        };
+        self.series.count(&names::INTERRUPTION_UNHEALTHY, &[category]);
     }
 
     /// Begins to measure a reconciliation.

@@ -3,6 +3,7 @@
 //! ```text
 //!   Options ──► run ──┬─► watch::follow ──► ClusterCache ──────────────────┐
 //!                     ├─► serve: /metrics, /healthz, /readyz; agents       │
+//!                     ├─► interruption: queue ─► conditions of NodeClaims  │
 //!                     │      └─► orders ─► leader                          │
 //!                     ├─► election: the Lease ──► Gate ─► Fence            ▼
 //!                     │                                    └─ open ──► leader: reconciles ──► edge ──► API server
@@ -10,8 +11,8 @@
 //! ```
 //!
 //! Every replica watches the cluster, so that a newly elected one leads at once. Only the leader writes decisions, and
-//! only while the fence is open (any replica writes what agents report of their nodes). A leader that loses its Lease
-//! drops the work in progress and stands for election again.
+//! only while the fence is open (any replica writes what agents report of their nodes, and what the cloud says of them).
+//! A leader that loses its Lease drops the work in progress and stands for election again.
 
 mod buffers;
 mod context;
@@ -19,6 +20,7 @@ mod disruption;
 mod dry_run;
 mod election;
 mod garbage;
+mod interruption;
 mod leader;
 mod metrics;
 mod offers;
@@ -59,6 +61,7 @@ use self::metrics::Metrics;
 use crate::agents;
 use crate::ec2;
 use crate::edge::{Edge, Fence, Pace, Pause, Recorder, WriteObserver};
+use crate::facts::ClaimFacts;
 use crate::kwok::{self, FileError, Kwok};
 use crate::permissions::{Uses, needed_by};
 use crate::provider::Provider;
@@ -305,6 +308,8 @@ pub async fn run_in<P: Provider>(
     let (gate, mut fence) = Fence::closed();
     // Events have a rate limit of their own, so that they do not delay writes.
     let recorder = Recorder::new(client.clone(), Pace::new(qps.div_ceil(4), burst.div_ceil(4)), &identity);
+    let facts = ClaimFacts::new(cluster_cache.clone(), client.clone(), recorder.clone(), now);
+    let queue = cloud.queue();
     let edge = Edge::new(client.clone(), cloud.clone(), fence.clone(), Pace::new(qps, burst), recorder);
     let observers = Arc::new(ChainedObserver(metrics.clone(), observer));
     let nominates = options.nominates && honours_nominations(&client).await;
@@ -319,6 +324,7 @@ pub async fn run_in<P: Provider>(
         let fence = fence.clone();
         let place = agents::Place {
             cluster_cache,
+            facts: Arc::clone(&facts),
             client,
             namespace,
             cloud,
@@ -347,10 +353,16 @@ pub async fn run_in<P: Provider>(
         buffers: options.snapshot.gates.capacity_buffer,
     });
     asking.spawn(permissions::check(client.clone(), needed, lease.clone(), namespace.clone(), metrics.clone()));
+    let may_receive;
     match lease {
-        Some(name) => drop(candidate.spawn(Candidate::new(client, &namespace, &name, &identity).stand(gate, stopped))),
+        Some(name) => {
+            let standing = Candidate::new(client, &namespace, &name, &identity);
+            may_receive = standing.is_of_muster();
+            candidate.spawn(standing.stand(gate, stopped));
+        }
         None => {
             gate.open();
+            may_receive = channel::channel(true).1;
             // The gate stays open until shutdown.
             candidate.spawn(async move {
                 let mut stopped = stopped;
@@ -367,7 +379,7 @@ pub async fn run_in<P: Provider>(
             metrics.leads(true);
             let mut watched = fence.clone();
             tokio::select! {
-                broken = leader::lead(Arc::clone(&context), &mut orders) => return broken,
+                broken = leader::lead(Arc::clone(&context), Arc::clone(&facts), &mut orders) => return broken,
                 () = watched.closes() => metrics.leads(false),
             }
         }
@@ -378,8 +390,15 @@ pub async fn run_in<P: Provider>(
             None => std::future::pending().await,
         }
     };
+    let notices = async {
+        match queue {
+            Some(queue) => interruption::follow(queue, Arc::clone(&facts), metrics.clone(), may_receive).await,
+            None => std::future::pending().await,
+        }
+    };
     let broken = tokio::select! {
         () = stop => None,
+        broken = notices => Some(broken.to_string()),
         broken = agents_ended => Some(broken),
         broken = leading => Some(broken.to_string()),
         broken = following.ended() => Some(broken.map_or_else(|| "no watch is running".to_owned(), |it| it.to_string())),

@@ -23,6 +23,7 @@ pub struct Connection {
     pub(super) eks: aws_sdk_eks::Client,
     pub(super) iam: aws_sdk_iam::Client,
     pub(super) pricing: aws_sdk_pricing::Client,
+    pub(super) sqs: aws_sdk_sqs::Client,
     pub(super) ssm: aws_sdk_ssm::Client,
     pub(super) sts: aws_sdk_sts::Client,
     /// True if a test or an operator has set other endpoints than the default ones.
@@ -77,6 +78,7 @@ impl Connection {
             eks: aws_sdk_eks::Client::new(&config),
             iam: aws_sdk_iam::Client::new(&config),
             pricing: aws_sdk_pricing::Client::from_conf(prices),
+            sqs: aws_sdk_sqs::Client::new(&config),
             ssm: aws_sdk_ssm::Client::new(&config),
             sts: aws_sdk_sts::Client::new(&config),
             is_elsewhere: config.endpoint_url().is_some(),

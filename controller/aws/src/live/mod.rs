@@ -12,6 +12,8 @@
 //!                       caller: one rate limit for each family of calls, retries, errors; a witness of every attempt
 //! ```
 //!
+//! Notices come from `queue` (messages of SQS) and `statuses` (status checks, scheduled events).
+//!
 //! One launch is one CreateFleet with the launch's own client token. Karpenter batches equal launches, which saves
 //! calls but cannot be repeated: after a crash the owners of a batch's instances are unknown, so Karpenter leaves them
 //! to garbage collection. With a token each launch is repeated, and EC2 returns the same instance. The cost is the rate
@@ -32,6 +34,8 @@ mod intervals;
 mod lookup;
 mod prices;
 mod profile;
+mod queue;
+mod statuses;
 mod template_data;
 mod template_match;
 mod templates;
@@ -45,3 +49,4 @@ pub use self::classes::Options;
 pub use self::cloud::Ec2Cloud;
 pub use self::connection::{ConnectError, Connection, SdkConfig};
 pub use self::intervals::Intervals;
+pub use self::queue::Queue;

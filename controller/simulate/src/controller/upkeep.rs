@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use muster_api::NodeClaim;
-use muster_cloud::after;
+use muster_cloud::{NoticeKind, after};
 use muster_manifest::snapshot::FeatureGates;
 use muster_stages::classes;
 use muster_stages::lifecycle::garbage::{self, GarbageInput};
@@ -30,7 +30,7 @@ impl Controller {
         while let Some((id, at)) = world.notices.front().cloned() {
             let claims: Vec<NodeClaim> = self.cluster.claims_of(&id).cloned().collect();
             for claim in &claims {
-                let step = interruption::heed(claim, interruption::Notice::Spot, at);
+                let step = interruption::heed(claim, None, NoticeKind::SpotInterrupted, at);
                 let mut carriage = Carriage::default();
                 let meta = &claim.metadata;
                 carriage.hold(

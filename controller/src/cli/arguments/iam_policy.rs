@@ -24,6 +24,9 @@ pub(crate) struct IamPolicyArguments {
     /// name]
     #[arg(long, value_name = "ROLE")]
     pub(crate) node_role: Option<String>,
+    /// Name of the interruption queue [default: the cluster's name]
+    #[arg(long, env = "INTERRUPTION_QUEUE", value_name = "NAME")]
+    pub(crate) interruption_queue: Option<String>,
     /// Features besides launching and terminating instances; repeatable [default: all but console]
     #[arg(long = "feature", value_enum, ignore_case = true, value_name = "FEATURE", value_delimiter = ',')]
     pub(crate) features: Vec<PolicyFeature>,
@@ -48,6 +51,8 @@ pub(crate) enum PolicyFeature {
     PlacementGroups,
     /// Current prices in place of the embedded ones
     Prices,
+    /// The interruption queue
+    Interruptions,
     /// The console's last lines in the message of a node that never came; Karpenter does not ask for this
     Console,
 }

@@ -216,7 +216,7 @@ pub(crate) struct Ec2Arguments {
     /// With `--cloud aws`: how long security groups that were found are good for
     #[arg(long, env = "SECURITY_GROUP_REFRESH_INTERVAL", value_name = "DURATION", default_value = "1m")]
     pub(crate) security_group_refresh_interval: String,
-    /// Karpenter's; has no effect: notices of interruption are not read, of which the log warns
+    /// SQS queue from which notices of interruption are read, by its name; empty for none
     #[arg(long, env = "INTERRUPTION_QUEUE", value_name = "NAME", default_value = "")]
     pub(crate) interruption_queue: String,
     /// Karpenter's; refused if it is set: zonal shifts are not heard of yet

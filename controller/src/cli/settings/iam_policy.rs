@@ -13,6 +13,16 @@ use super::super::output::{DataFormat, Format};
 const PARTITIONS: [&str; 8] =
     ["aws", "aws-cn", "aws-eusc", "aws-us-gov", "aws-iso", "aws-iso-b", "aws-iso-e", "aws-iso-f"];
 
+/// Hint for what is not the name of a queue.
+pub(crate) const QUEUE_HINT: &str =
+    "write the queue's name, not its URL or ARN: letters, digits, `-`, `_` and `.`, 80 at most";
+
+/// Returns true if this may be the name of a queue.
+pub(crate) fn is_queue(name: &str) -> bool {
+    let is_inner = |one: char| one.is_ascii_alphanumeric() || "-_.".contains(one);
+    !name.is_empty() && name.len() <= 80 && name.chars().all(is_inner)
+}
+
 /// Settings of `muster iam-policy`.
 #[derive(Debug)]
 pub(crate) struct IamPolicySettings {
@@ -32,6 +42,7 @@ fn features(chosen: &[PolicyFeature]) -> BTreeSet<Feature> {
         PolicyFeature::CapacityReservations => Feature::CapacityReservations,
         PolicyFeature::PlacementGroups => Feature::PlacementGroups,
         PolicyFeature::Prices => Feature::Prices,
+        PolicyFeature::Interruptions => Feature::Interruptions,
         PolicyFeature::Console => Feature::Console,
     });
     meant.chain([Feature::Core]).collect()
@@ -48,6 +59,7 @@ impl TryFrom<(IamPolicyArguments, bool)> for IamPolicySettings {
             account,
             partition,
             node_role,
+            interruption_queue,
             features: chosen,
             read_only,
             output,
@@ -97,7 +109,11 @@ impl TryFrom<(IamPolicyArguments, bool)> for IamPolicySettings {
         }
         let node_role =
             if role.starts_with("arn:") { role } else { format!("arn:{partition}:iam::{account}:role/{role}") };
-        let grantee = Grantee { partition, account, region, cluster: cluster_name, node_role };
+        let queue = interruption_queue.filter(|name| !name.is_empty()).unwrap_or_else(|| cluster_name.clone());
+        if !is_queue(&queue) {
+            return refused("--interruption-queue", &queue, QUEUE_HINT);
+        }
+        let grantee = Grantee { partition, account, region, cluster: cluster_name, node_role, queue };
         Ok(Self { grantee, features: features(&chosen), only_reads: read_only, format })
     }
 }
@@ -121,6 +137,7 @@ mod tests {
     fn what_is_left_out_follows_from_the_rest() {
         let plain = settings("--cluster-name shop --region us-gov-west-1 --account 111122223333").unwrap();
         assert_eq!(plain.grantee.partition, "aws-us-gov");
+        assert_eq!(plain.grantee.queue, "shop");
         assert_eq!(plain.grantee.node_role, "arn:aws-us-gov:iam::111122223333:role/KarpenterNodeRole-shop");
         assert!(plain.features.contains(&Feature::Prices) && !plain.features.contains(&Feature::Console));
         let core = settings("--cluster-name shop --region cn-north-1 --feature core --node-role nodes").unwrap();
@@ -158,6 +175,10 @@ mod tests {
             (
                 "--cluster-name shop --region eu-west-1 --partition aws:x",
                 "`--partition` does not take the value `aws:x`",
+            ),
+            (
+                "--cluster-name shop --region eu-west-1 --interruption-queue https://sqs/shop",
+                "`--interruption-queue` does not take the value `https://sqs/shop`",
             ),
             (
                 "--cluster-name shop --region eu-west-1 --node-role arn:aws:iam::1:user/x",

@@ -21,6 +21,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use muster_api::annotations;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -45,6 +46,8 @@ pub(super) struct Candidate {
     name: String,
     identity: String,
     seen: Option<Observed>,
+    /// True while the holder of the lease is a replica of Muster.
+    is_of_muster: watch::Sender<bool>,
     /// The write in flight, if any.
     writing: Option<JoinHandle<kube::Result<Lease>>>,
 }
@@ -61,7 +64,14 @@ struct Observed {
 impl Candidate {
     pub(super) fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
         let leases = Api::namespaced(client, namespace);
-        Self { leases, name: name.to_owned(), identity: identity.to_owned(), seen: None, writing: None }
+        let (name, identity) = (name.to_owned(), identity.to_owned());
+        Self { leases, name, identity, seen: None, is_of_muster: watch::Sender::new(false), writing: None }
+    }
+
+    /// Returns a channel that is true while the holder of the lease is a replica of Muster, this or another one, and not
+    /// of Karpenter. A lease that has expired is that of its last holder.
+    pub(super) fn is_of_muster(&self) -> watch::Receiver<bool> {
+        self.is_of_muster.subscribe()
     }
 
     /// Stands for election repeatedly, and keeps the gate open while it leads; on `stop` it releases the lease.
@@ -209,6 +219,8 @@ impl Candidate {
             spec: None,
         });
         let now = MicroTime(now());
+        let own = lease.metadata.annotations.get_or_insert_default();
+        own.insert(annotations::LEASE_HOLDER.to_owned(), self.identity.clone());
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() != Some(&self.identity) {
             spec.acquire_time = Some(now.clone());
@@ -227,6 +239,10 @@ impl Candidate {
     fn note(&mut self, lease: Lease) -> bool {
         let is_same = self.seen.as_ref().is_some_and(|seen| word(&seen.lease) == word(&lease));
         let since = self.seen.as_ref().filter(|_| is_same).map_or_else(Instant::now, |seen| seen.since);
+        self.is_of_muster.send_if_modified(|is_of_muster| {
+            let is_now = is_of_muster_now(&lease);
+            std::mem::replace(is_of_muster, is_now) != is_now
+        });
         self.seen = Some(Observed { lease, since });
         self.is_holder()
     }
@@ -247,6 +263,12 @@ impl Candidate {
 
 fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+}
+
+/// Returns true if the holder has also written its name into the annotation, which other programs leave as it is.
+fn is_of_muster_now(lease: &Lease) -> bool {
+    let written = lease.metadata.annotations.as_ref().and_then(|all| all.get(annotations::LEASE_HOLDER));
+    !holder(lease).is_empty() && written.is_some_and(|name| name == holder(lease))
 }
 
 /// Returns the part of the lease that changes on renewal.

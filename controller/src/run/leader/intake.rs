@@ -13,7 +13,7 @@ use muster_stages::state::{Changed, Cluster, Kind};
 
 use super::{Item, Leader};
 use crate::provider::Provider;
-use crate::run::{buffers, disruption, now, reconcile, unhealthy};
+use crate::run::{buffers, disruption, interruption, now, reconcile, unhealthy};
 
 /// Delay before nominations, so that several nodes and pods are handled together. It grows by the same amount for every
 /// thousand pending pods, since all of them are examined again.
@@ -40,6 +40,7 @@ impl<P: Provider> Leader<P> {
         for class in cluster.classes().filter(|class| class.reference.kind == P::CLASS) {
             self.work_queue.want(Item::Class(class.reference.name.clone()), now);
         }
+        interruption::remember_all(&self.context, &cluster);
         self.work_queue.want(Item::Overlays, now);
         self.work_queue.want(Item::Buffers, now);
         if buffers::are_kept(&self.context, &cluster) {
@@ -59,6 +60,9 @@ impl<P: Provider> Leader<P> {
         let now = now();
         let context = Arc::clone(&self.context);
         let cluster = context.cluster_cache.read();
+        if interruption::remember(&context, changed, &cluster) {
+            self.pass_schedule.hurry_at_once(now);
+        }
         if changed.has_new_policy || unhealthy::remember(&context, changed, &cluster, now) {
             self.pass_schedule.hurry();
         } else {

@@ -35,8 +35,9 @@ use super::context::LeaderContext;
 use super::metrics::{Controller, Ended};
 use super::orders::{self, Ordered};
 use super::work_queue::{Verdict, WorkQueue};
-use super::{buffers, disruption, garbage, now, overlays, reconcile, round, static_capacity};
+use super::{buffers, disruption, garbage, interruption, now, overlays, reconcile, round, static_capacity};
 use crate::edge::ObservedVersions;
+use crate::facts::ClaimFacts;
 use crate::provider::Provider;
 
 /// Maximum number of concurrent reconciliations. Most of them wait for the API server, each on a connection of its own,
@@ -132,6 +133,7 @@ struct Leader<P> {
 /// Leads until it is dropped, or until a task panics.
 pub(super) async fn lead<P: Provider>(
     context: Arc<LeaderContext<P>>,
+    facts: Arc<ClaimFacts>,
     orders: &mut mpsc::Receiver<Ordered>,
 ) -> JoinError {
     context.cluster_cache.synced().await;
@@ -168,9 +170,11 @@ pub(super) async fn lead<P: Provider>(
     leader.context.metrics.workers(AT_ONCE);
     leader.look_at_everything();
     let provider = leader.context.provider.clone();
+    let polled = interruption::poll(Arc::clone(&leader.context), facts);
     tokio::select! {
         broken = leader.run(orders) => broken,
         never = provider.keep_up() => match never {},
+        never = polled => match never {},
     }
 }
 

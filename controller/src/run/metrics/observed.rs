@@ -147,7 +147,7 @@ impl Observed {
         match condition.as_str() {
             nodeclaim::REGISTERED => self.series.count(&names::NODES_CREATED, &[&of.pool, &of.zone]),
             nodeclaim::DRAINED => self.series.count(&names::NODES_DRAINED, &[&of.pool]),
-            nodeclaim::INTERRUPTED => self.series.count(&names::INTERRUPTION_RECEIVED, &["spot_interrupted"]),
+            nodeclaim::INTERRUPTED => self.series.count(&names::INTERRUPTED, &[reason]),
             _ => {}
         }
     }

@@ -5,13 +5,13 @@
 //! | `Empty` `Underutilized` `Drifted` `Unhealthy` | 10 min | rolls back |
 //! | `Expired` | 10 min, then proceeds | rolls back, and is decided again |
 //! | `Broken` | 5 min, then proceeds | proceeds |
-//! | `Interrupted` | 60 s, then proceeds | proceeds |
+//! | `Interrupted` | 60 s, or 10 min for planned maintenance, then proceeds | proceeds |
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_api::{Lifetime, annotations};
-use muster_cloud::after;
+use muster_cloud::{NoticeKind, Urgency, after};
 use muster_scheduling::disrupt::Cause;
 
 use super::observed_command::Replacement;
@@ -24,7 +24,7 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 const BROKEN: Duration = Duration::from_secs(5 * 60);
 /// Wait of an interrupted node: spot instances are interrupted two minutes after the notice; the second minute is for
 /// pods to terminate.
-pub(super) const INTERRUPTED: Duration = Duration::from_secs(60);
+const INTERRUPTED: Duration = Duration::from_secs(60);
 
 /// Reaction of a command to failed replacements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,11 +35,26 @@ pub(super) enum Otherwise {
     Go,
 }
 
+/// Returns the wait of an interrupted node for its replacement, from the notice. A node whose notice is not recorded on
+/// its claim is tainted by another program, which has told of a spot interruption or of maintenance.
+pub(super) const fn of_notice(kind: NoticeKind) -> Duration {
+    match kind.urgency() {
+        Urgency::None | Urgency::Planned => READY,
+        Urgency::Imminent => INTERRUPTED,
+        Urgency::Immediate => Duration::ZERO,
+    }
+}
+
 /// Returns the deadline of a command that began at `since`. It is extended for pools with a longer initialization
 /// timeout.
-pub(super) fn deadline(cause: Cause, since: Timestamp, replacements: &[Replacement<'_>]) -> Timestamp {
+pub(super) fn deadline(
+    cause: Cause,
+    since: Timestamp,
+    replacements: &[Replacement<'_>],
+    notices: impl Iterator<Item = NoticeKind>,
+) -> Timestamp {
     let wait = match cause {
-        Cause::Interrupted => INTERRUPTED,
+        Cause::Interrupted => notices.map(of_notice).min().unwrap_or(INTERRUPTED),
         Cause::Broken => BROKEN,
         Cause::Empty | Cause::Underutilized | Cause::Drifted | Cause::Unhealthy | Cause::Expired => {
             replacements.iter().filter_map(granted).fold(READY, Duration::max).min(LONGEST)

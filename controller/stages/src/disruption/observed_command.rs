@@ -5,14 +5,18 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, NodePool, annotations};
+use muster_cloud::NoticeKind;
 
 use super::Mark;
 use super::mark::{is_marked, mark_of};
 use super::planner::Timing;
 use crate::lifecycle::pause::Pause;
-use crate::lifecycle::{Resident, condition, is_true};
+use crate::lifecycle::{Resident, condition, interruption, is_true};
 use crate::node::Node;
 use crate::step::Subject;
+
+/// Taint with which the node termination handler of AWS announces maintenance.
+const SCHEDULED_MAINTENANCE: &str = "aws-node-termination-handler/scheduled-maintenance";
 
 /// One command in progress.
 #[derive(Debug, Clone, Default)]
@@ -127,10 +131,21 @@ impl Candidate<'_> {
         Subject { kind: "NodeClaim".to_owned(), namespace: None, name: self.name(), uid: self.uid() }
     }
 
-    /// Returns the time of the interruption notice, if there is one.
-    pub(super) fn interrupted_since(&self) -> Option<Timestamp> {
-        let told = condition(self.claim, nodeclaim::INTERRUPTED).filter(|told| told.status == "True")?;
-        Some(told.last_transition_time.0)
+    /// Returns the kind and time of the interruption notice on the claim, if there is one.
+    pub(super) fn interruption(&self) -> Option<(NoticeKind, Timestamp)> {
+        let kind = interruption::recorded(self.claim)?;
+        Some((kind, condition(self.claim, nodeclaim::INTERRUPTED)?.last_transition_time.0))
+    }
+
+    /// Returns the kind of its notice: the one on the claim, or the one that another program has announced by a taint.
+    pub(super) fn notice(&self) -> NoticeKind {
+        let taints = self.node.and_then(|node| node.spec.as_ref()?.taints.as_ref()).into_iter().flatten();
+        let mut keys = taints.map(|taint| taint.key.as_str());
+        match self.interruption() {
+            Some((kind, _)) => kind,
+            None if keys.any(|key| key == SCHEDULED_MAINTENANCE) => NoticeKind::ScheduledChange,
+            None => NoticeKind::SpotInterrupted,
+        }
     }
 }
 

@@ -45,6 +45,12 @@ impl PassSchedule {
         self.at = self.at.min(after(self.asked, APART));
     }
 
+    /// Records a change that cannot wait.
+    pub fn hurry_at_once(&mut self, now: Timestamp) {
+        self.is_stirred = true;
+        self.at = self.at.min(now);
+    }
+
     /// Returns true if a decision is due.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {

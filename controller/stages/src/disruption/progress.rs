@@ -14,8 +14,8 @@ use super::objection::objection;
 use super::observed_command::{Candidate, ObservedCommand, is_leaving, name};
 use super::rollback::{rollback, unmark};
 use super::start::{keep_away, told};
-use crate::lifecycle::condition;
-use crate::step::{MetaChange, Step, Write};
+use crate::lifecycle::{condition, interruption};
+use crate::step::{Event, EventType, MetaChange, Step, Write};
 
 /// Time for which the drain of an unhealthy node honours budgets and annotations, if no policy says it. Karpenter
 /// before 1.15 allows none.
@@ -71,15 +71,17 @@ pub fn progress(observed: &ObservedCommand<'_>, now: Timestamp) -> Step {
                 return Step::act(unkept);
             }
             if !hurried.is_empty() {
-                return remove(&hurried, Cause::Interrupted, now);
+                return remove(&hurried, Cause::Interrupted, Some("its replacement is not initialized yet"), now);
             }
-            let notices = all.iter().filter_map(|one| one.interrupted_since());
-            let due = notices.map(|since| after(since, deadlines::INTERRUPTED)).min();
-            Step::until(again).or_sooner(due)
+            Step::until(again).or_sooner(all.iter().filter_map(|one| due(one)).min())
         }
-        (_, Otherwise::Go | Otherwise::TakeBack) => {
+        (progress, Otherwise::Go | Otherwise::TakeBack) => {
+            let lacks = match &progress {
+                Progress::Failed(why) | Progress::Late(why) => Some(why.as_str()),
+                Progress::Ready | Progress::Coming(_) => None,
+            };
             let unkept: Vec<Write> = all.iter().flat_map(|one| keep_away(one, mark.cause, now)).collect();
-            if unkept.is_empty() { remove(&all, mark.cause, now) } else { Step::act(unkept) }
+            if unkept.is_empty() { remove(&all, mark.cause, lacks, now) } else { Step::act(unkept) }
         }
     }
 }
@@ -133,7 +135,8 @@ fn outcome(observed: &ObservedCommand<'_>, mark: &Mark, now: Timestamp) -> Progr
         }
         return Progress::Failed(format!("replacement `{absent}` does not exist"));
     }
-    let deadline = deadlines::deadline(mark.cause, mark.since, &observed.replacements);
+    let notices = observed.candidates.iter().map(Candidate::notice);
+    let deadline = deadlines::deadline(mark.cause, mark.since, &observed.replacements, notices);
     match observed.replacements.iter().find(|one| !one.is_initialized()) {
         None => Progress::Ready,
         Some(_) if now < deadline => Progress::Coming(deadline),
@@ -141,22 +144,41 @@ fn outcome(observed: &ObservedCommand<'_>, mark: &Mark, now: Timestamp) -> Progr
     }
 }
 
-/// Returns true if the interruption of the candidate's node is so close that it cannot wait for the others.
-fn is_due(candidate: &Candidate<'_>, now: Timestamp) -> bool {
-    candidate.interrupted_since().is_some_and(|since| now >= after(since, deadlines::INTERRUPTED))
+/// Returns the time from which the interruption of the candidate's node is so close that it cannot wait for the others.
+fn due(candidate: &Candidate<'_>) -> Option<Timestamp> {
+    candidate.interruption().map(|(kind, since)| after(since, deadlines::of_notice(kind)))
 }
 
-/// Deletes the claims: [`crate::lifecycle`] drains their nodes and terminates the instances.
-fn remove(going: &[&Candidate<'_>], cause: Cause, now: Timestamp) -> Step {
+fn is_due(candidate: &Candidate<'_>, now: Timestamp) -> bool {
+    due(candidate).is_some_and(|due| now >= due)
+}
+
+/// Deletes the claims: [`crate::lifecycle`] drains their nodes and terminates the instances. `lacks` says which
+/// replacement is not there.
+fn remove(going: &[&Candidate<'_>], cause: Cause, lacks: Option<&str>, now: Timestamp) -> Step {
     let mut writes = Vec::new();
     for candidate in going {
         if matches!(cause, Cause::Unhealthy | Cause::Broken) {
             writes.extend(bounded(candidate, now));
         }
-        writes.push(told(candidate, events::DISRUPTION_TERMINATING, cause.name()));
-        writes.push(Write::DeleteClaim { name: candidate.name(), uid: candidate.uid(), cause: metric(cause) });
+        if cause == Cause::Interrupted {
+            writes.extend(interrupted(candidate, lacks));
+        } else {
+            writes.push(told(candidate, events::DISRUPTION_TERMINATING, cause.name()));
+        }
+        let cause = metric(cause, candidate);
+        writes.push(Write::DeleteClaim { name: candidate.name(), uid: candidate.uid(), cause });
     }
     Step::act(writes)
+}
+
+/// Returns the events about an interrupted candidate and its Node.
+fn interrupted(candidate: &Candidate<'_>, lacks: Option<&str>) -> impl Iterator<Item = Write> {
+    let lacks = lacks.map_or_else(String::new, |lacks| format!("; {lacks}"));
+    interruption::subjects(candidate.claim, candidate.node).map(move |about| {
+        let (reason, message) = (events::TERMINATING_ON_INTERRUPTION, format!("{}{lacks}", interruption::TERMINATING));
+        Write::Event(Event { about, kind: EventType::Warning, reason, message })
+    })
 }
 
 /// Limits the drain of an unhealthy node, whose pods may never terminate gracefully.
@@ -170,13 +192,13 @@ fn bounded(candidate: &Candidate<'_>, now: Timestamp) -> Option<Write> {
 }
 
 /// Returns the name of the cause in Karpenter's metrics.
-const fn metric(cause: Cause) -> &'static str {
+fn metric(cause: Cause, candidate: &Candidate<'_>) -> &'static str {
     match cause {
         Cause::Empty => "empty",
         Cause::Underutilized => "underutilized",
         Cause::Drifted => "drifted",
         Cause::Expired => "expired",
         Cause::Unhealthy | Cause::Broken => "unhealthy",
-        Cause::Interrupted => "interrupted",
+        Cause::Interrupted => candidate.notice().name(),
     }
 }

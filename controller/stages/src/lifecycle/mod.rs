@@ -11,7 +11,8 @@
 //!              Step: writes, in order; next reconciliation ─► edge: one write after the other ─► API server, cloud
 //!
 //!   breaker::judge: a NodeClass       garbage::collect: orphans                pause, caps: limits on launches
-//!   interruption::heed: an interruption notice of the cloud                    pod_events::touch: pods came or left
+//!   interruption::heed: a notice of the cloud, on which disruption or the stage interrupt acts
+//!   pod_events::touch: pods came or left
 //!   standing::tell: conditions for disruption
 //! ```
 //!
@@ -62,8 +63,9 @@ pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subj
 type Stage = fn(&Seen<'_>, Timestamp) -> Step;
 
 /// Stages of a claim that is not being deleted, in order.
-const WANTED: [Stage; 10] = [
+const WANTED: [Stage; 11] = [
     reboot::tidy,
+    interruption::interrupt,
     expire::expire,
     verdict::verdict,
     vanish::vanish,
@@ -76,7 +78,7 @@ const WANTED: [Stage; 10] = [
 ];
 
 /// Stages of a claim whose node is being rebooted.
-const REBOOTING: [Stage; 4] = [expire::expire, vanish::vanish, reboot::reboot, tag::tag];
+const REBOOTING: [Stage; 5] = [interruption::interrupt, expire::expire, vanish::vanish, reboot::reboot, tag::tag];
 
 /// Decides the next step of one NodeClaim: the writes of the first stage that has any, or else the earliest
 /// reconciliation that a stage requests.

@@ -58,8 +58,34 @@ pub(super) const DISRUPTION: Chapter = Chapter {
 pub(in crate::run) static INTERRUPTION_RECEIVED: Metric = counter(
     "karpenter_interruption_received_messages_total",
     &["message_type"],
-    "Notices that the cloud takes an instance back, from agents and from taints of nodes",
+    "Messages of the interruption queue, by kind; `no_op` is about nothing that matters here",
+);
+pub(in crate::run) static INTERRUPTION_DELETED: Metric = counter(
+    "karpenter_interruption_deleted_messages_total",
+    &[],
+    "Messages of the interruption queue that were deleted, as they were acted upon, of no interest or malformed",
+);
+pub(in crate::run) static INTERRUPTION_QUEUE_DURATION: Metric =
+    histogram("karpenter_interruption_message_queue_duration_seconds", &[], "Time from a notice to its reception");
+pub(in crate::run) static INTERRUPTION_UNHEALTHY: Metric = counter(
+    "karpenter_interruption_instance_status_unhealthy_total",
+    &["category"],
+    "Instances of NodeClaims that began to fail a status check or have a scheduled event",
+);
+pub(in crate::run) static INTERRUPTED: Metric = counter(
+    "muster_nodeclaims_interrupted_total",
+    &["reason"],
+    "NodeClaims that the queue, an agent or a status check has set the condition `Interrupted` on, by its reason",
 );
 
-pub(super) const INTERRUPTION: Chapter =
-    Chapter { title: "Interruption", bound: "one series for each kind of notice", metrics: &[&INTERRUPTION_RECEIVED] };
+pub(super) const INTERRUPTION: Chapter = Chapter {
+    title: "Interruption",
+    bound: "one series for each kind of notice",
+    metrics: &[
+        &INTERRUPTION_RECEIVED,
+        &INTERRUPTION_DELETED,
+        &INTERRUPTION_QUEUE_DURATION,
+        &INTERRUPTION_UNHEALTHY,
+        &INTERRUPTED,
+    ],
+};

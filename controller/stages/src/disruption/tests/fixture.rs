@@ -129,6 +129,13 @@ impl Fixture {
         set_condition(&mut status.conditions, judged(kind, Status::True, kind, "", Some(1), at(second)));
     }
 
+    /// The cloud has given notice.
+    pub(super) fn interrupt(&mut self, number: usize, reason: &str, second: i64) {
+        let status = self.claims[number].claim.status.as_mut().unwrap();
+        let condition = judged("Interrupted", Status::True, reason, "", Some(1), at(second));
+        set_condition(&mut status.conditions, condition);
+    }
+
     pub(super) fn remark(&mut self, number: usize, change: impl FnOnce(&mut Mark)) {
         let mut mark = super::super::mark_of(&self.claims[number].claim).unwrap();
         change(&mut mark);

@@ -374,7 +374,28 @@ fn a_node_that_the_cloud_takes_back_does_not_wait_for_the_others() {
     fixture.judge(0, "Interrupted", 1100);
     assert_eq!(in_words(&fixture.look(|observed| progress(observed, at(1110)))), ["look again at 1160"]);
     let step = fixture.look(|observed| progress(observed, at(1160)));
-    assert_eq!(in_words(&step), ["event DisruptionTerminating about x: Interrupted", "delete claim x: interrupted"]);
+    let message = "it is removed because its instance is interrupted; its replacement is not initialized yet";
+    let about = |what: &str| format!("event TerminatingOnInterruption about {what}: {message}");
+    assert_eq!(in_words(&step), [about("x"), about("node-x"), "delete claim x: spot_interrupted".to_owned()]);
+}
+
+#[test]
+fn maintenance_leaves_time_for_the_replacement_and_a_spot_interruption_a_minute() {
+    for (reason, until, kind) in [
+        ("ScheduledChange", 1600, "scheduled_change"),
+        ("EventStatus", 1600, "event_status"),
+        ("CapacityReservationInstanceInterrupted", 1060, "capacity_reservation_interrupted"),
+        ("SpotInterrupted", 1060, "spot_interrupted"),
+    ] {
+        let mut fixture = Fixture::waiting();
+        (0..2).for_each(|number| fixture.recause(number, Cause::Interrupted));
+        (0..2).for_each(|number| fixture.interrupt(number, reason, 1000));
+        let step = fixture.look(|observed| progress(observed, at(1040)));
+        assert_eq!(in_words(&step), [format!("look again at {until}")], "{reason}");
+        let words = in_words(&fixture.look(|observed| progress(observed, at(until))));
+        assert!(words.contains(&format!("delete claim x: {kind}")), "{reason}: {words:?}");
+        assert!(words[0].ends_with("interrupted; replacement `x-new` is not initialized in time"), "{words:?}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod fixture;
 mod garbage;
+mod interruption;
 mod launch;
 mod liveness;
 mod node;

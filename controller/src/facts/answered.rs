@@ -58,7 +58,6 @@ fn version(claim: &NodeClaim) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::launches::tests::claim;
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -66,7 +65,7 @@ mod tests {
     }
 
     fn of(uid: &str, version: &str) -> NodeClaim {
-        let mut claim = claim();
+        let mut claim = NodeClaim::default();
         (claim.metadata.uid, claim.metadata.resource_version) = (Some(uid.to_owned()), Some(version.to_owned()));
         claim
     }

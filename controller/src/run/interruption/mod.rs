@@ -1,0 +1,18 @@
+//! What the cloud says of instances: notices of its queue, failed status checks and scheduled events.
+//!
+//! ```text
+//!   queue (every replica) ──► ClaimFacts ──► condition Interrupted ──► leader ─┬─ remember: offering avoided, hurry
+//!   status (leader) ─────────────▲                                             ├─ disruption: replacement first
+//!                                                                              └─ lifecycle: deleted if there is no time
+//! ```
+//!
+//! A message is deleted once its notice is in the API server. So a replica that is killed before loses nothing, and one
+//! that is killed in between hears it again and finds it recorded.
+
+mod leader;
+mod queue;
+mod status;
+
+pub(super) use self::leader::{Interrupted, remember, remember_all};
+pub(super) use self::queue::follow;
+pub(super) use self::status::poll;
