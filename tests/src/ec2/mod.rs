@@ -6,7 +6,7 @@
 //!                               │  faults    rules that refuse, delay, cut, double, hide
 //!                               │  fleet     picks among overrides by price and strategy
 //!                               │  services  what moto lacks: SSM image parameters, prices, spot market,
-//!                               │            capacity reservations, placement groups, presigned STS
+//!                               │            capacity reservations, placement groups, instance status, presigned STS
 //!                               └─ Events ──► who turns an instance into a machine or a node
 //! ```
 //!
@@ -50,6 +50,7 @@ pub use images::{KUBERNETES, family_of};
 pub use instances::{Event, Events, Instance, LaunchTemplate, MetadataOptions, StateReason};
 pub use moto::Moto;
 pub use record::{Call, Record};
+pub use services::InstanceFault;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -242,6 +243,15 @@ impl Ec2 {
     pub async fn interrupt(&self, id: &str) -> Result<(), Refused> {
         let instance = self.instance(id)?;
         notices::take_back(&self.shared, &instance).await.map_err(|error| refused("TerminateInstances", error))
+    }
+
+    /// Has `DescribeInstanceStatus` report this of an instance, or nothing.
+    pub fn report(&self, id: &str, fault: Option<InstanceFault>) {
+        let statuses = &mut self.shared.state().statuses.0;
+        match fault {
+            Some(fault) => drop(statuses.insert(id.to_owned(), fault)),
+            None => drop(statuses.remove(id)),
+        }
     }
 
     /// Adds to what an instance has written to its serial console.

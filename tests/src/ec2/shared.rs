@@ -16,7 +16,7 @@ use super::moto::Moto;
 use super::parameters::Parameters;
 use super::record::Call;
 use super::request::Request;
-use super::services::{Groups, Market, Releases, Reservations};
+use super::services::{Groups, Market, Releases, Reservations, Statuses};
 use super::xml;
 
 #[derive(Debug)]
@@ -47,6 +47,7 @@ pub(super) struct State {
     pub(super) market: Market,
     pub(super) reservations: Reservations,
     pub(super) groups: Groups,
+    pub(super) statuses: Statuses,
     pub(super) releases: Releases,
     /// Instance types that the region no longer offers.
     pub(super) withdrawn: BTreeSet<String>,
@@ -73,6 +74,7 @@ impl Shared {
             market: Market::new(clock.now()),
             reservations: Reservations::default(),
             groups: Groups::default(),
+            statuses: Statuses::default(),
             releases: Releases::default(),
             withdrawn: BTreeSet::new(),
             has_event_rules: false,

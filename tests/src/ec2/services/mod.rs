@@ -7,6 +7,7 @@ mod parameters;
 mod prices;
 mod pricing;
 mod reservations;
+mod status;
 mod sts;
 
 pub(super) use super::images::Releases;
@@ -14,6 +15,8 @@ pub(super) use groups::{Groups, SPREAD_LIMIT, unknown as no_group};
 pub(super) use market::Market;
 pub(super) use prices::{architecture, is_offered, on_demand_price};
 pub(super) use reservations::{Reservations, not_found as no_reservation};
+pub use status::InstanceFault;
+pub(super) use status::Statuses;
 
 use super::answer::{Answer, ApiError};
 use super::request::Request;
@@ -24,6 +27,7 @@ pub(super) fn answer(shared: &Shared, request: &Request, request_id: &str) -> Op
     let Request { service, action, .. } = request;
     match (service.as_str(), action.as_str()) {
         ("ec2", "GetConsoleOutput") => Some(console::output(shared, request, request_id)),
+        ("ec2", "DescribeInstanceStatus") => status::answer(shared, request, request_id),
         ("ec2", "DescribeSpotPriceHistory") => Some(market::history(shared, request, request_id)),
         ("ec2", action) if action.ends_with("CapacityReservation") || action.ends_with("CapacityReservations") => {
             reservations::answer(shared, request, request_id)

@@ -50,6 +50,11 @@ impl Ground {
         self.controller_as(provider, |options| Options { timing, ..options }).await
     }
 
+    /// The same as `controller`, which reads the queue of this name.
+    pub(crate) async fn listening_controller(&self, queue: &str) -> Controller {
+        self.controller_with(listening(queue), None).await
+    }
+
     pub(crate) async fn controller_with(&self, options: ec2::Options, lease: Option<&str>) -> Controller {
         self.controller_as(options, |options| Options { lease: lease.map(str::to_owned), ..options }).await
     }
@@ -80,6 +85,11 @@ impl Ground {
         let program = variables.into_iter().fold(program, |program, (name, value)| program.env(name, value));
         Replica::start(self.world.spawner(), &program).unwrap()
     }
+}
+
+/// The provider's options with a queue of this name.
+pub(crate) fn listening(queue: &str) -> ec2::Options {
+    ec2::Options { queue: Some(queue.to_owned()), ..ec2::Options::of(CLUSTER) }
 }
 
 /// The controller's own options.
