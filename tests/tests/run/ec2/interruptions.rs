@@ -12,7 +12,7 @@ use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use muster_aws::live::{CallObserver, Ended, Pause};
 use muster_controller::run::run_in;
-use muster_tests::ec2::{Calls, Record};
+use muster_tests::ec2::{Call, Calls, Record};
 use muster_tests::programs;
 use muster_tests::wait::{self, Selection};
 use serde_json::json;
@@ -214,7 +214,9 @@ fn received(calls: &Record) -> usize {
 fn launches(ground: &Ground) -> usize {
     let mut tokens = BTreeSet::new();
     let fleets = ground.ec2.calls().by(CONTROLLER).of("CreateFleet");
-    let noted = fleets.only(|call| tokens.insert(call.parameter("ClientToken").map(str::to_owned)));
+    // A class is tried out by a call that is refused.
+    let is_new = |call: &Call| call.error.is_none() && tokens.insert(call.parameter("ClientToken").map(str::to_owned));
+    let noted = fleets.only(is_new);
     noted.len()
 }
 
