@@ -33,6 +33,7 @@ mod rest;
 mod rights;
 mod runaway;
 mod scheduler;
+mod spread;
 mod static_pools;
 mod takeover;
 mod told;
