@@ -21,6 +21,7 @@ mod spread;
 mod story;
 mod topology;
 mod types;
+mod volumes;
 mod wording;
 
 #[cfg(test)]

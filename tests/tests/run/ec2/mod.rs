@@ -19,3 +19,4 @@ mod machines;
 mod partition;
 mod refused;
 mod squatted;
+mod volumes;
