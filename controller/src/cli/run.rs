@@ -21,7 +21,7 @@ use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 use super::arguments::{CloudName, Ec2Arguments, MinValuesPolicy, PreferencePolicy, RunArguments};
 use super::dry_run;
 use super::failure::Failure;
-use super::settings::{gates_of, move_price_of, payback_of};
+use super::settings::{gates_of, move_price_of, payback_of, preference_price_of};
 use crate::agents::{self, Port};
 use crate::ec2;
 use crate::run::{self, CloudOptions, Options, Report, RunError};
@@ -112,6 +112,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         max_hourly_price,
         payback,
         preference_policy,
+        preference_price,
         min_values_policy,
         scheduler_config,
         feature_gates,
@@ -172,6 +173,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
             PreferencePolicy::Respect => model::PreferencePolicy::Respect,
             PreferencePolicy::Ignore => model::PreferencePolicy::Ignore,
         },
+        preference_price: preference_price_of(&preference_price)?,
         min_values: match min_values_policy {
             MinValuesPolicy::Strict => model::MinValuesPolicy::Strict,
             MinValuesPolicy::BestEffort => model::MinValuesPolicy::BestEffort,
@@ -212,7 +214,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         },
         timing: Timing::default(),
         snapshot: snapshot::Settings { gates, default_spread, legacy_node_repair },
-        reads_services: scheduler_config.is_some(),
+        reads_selectors: scheduler_config.is_some(),
         wait_for_unschedulable_mark,
         nominates: !disable_nominations,
         caps: Caps { launches_per_minute: max_launches_per_minute, hourly_price: max_hourly_price },

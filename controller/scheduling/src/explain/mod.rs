@@ -22,7 +22,7 @@ mod story;
 mod topology;
 mod types;
 mod volumes;
-mod wording;
+pub(crate) mod wording;
 
 #[cfg(test)]
 mod tests;

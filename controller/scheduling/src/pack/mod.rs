@@ -9,6 +9,7 @@
 //!                search (at most 8 pods: every placement) ◄───────────────────────────────────────────────────┘
 //!   (if prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
 //!   (if few shapes are on offer: construct ─► patterns ─► construct the rest)
+//! around all: preferences (those with a price: planned with and without, and compared)
 //! before all: shares (if rules use labels with many values) ─► order in which pods are planned
 //!             hopeless ─► pods that no node can hold are set aside
 //! then:
@@ -34,6 +35,7 @@ mod item_blocks;
 mod leftovers;
 mod local_search;
 mod patterns;
+mod preferences;
 pub(crate) mod pricing;
 mod recombine;
 pub(crate) mod relaxation;
@@ -47,6 +49,7 @@ pub(crate) mod shape_index;
 mod shares;
 pub(crate) mod zones;
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
 
 use rustc_hash::FxHashSet;
@@ -60,6 +63,7 @@ use construct::OpenedNode;
 use drafts::draft;
 use groups::{EACH, Grouped, PreferenceMode};
 use local_search::Effort;
+pub use preferences::Forgone;
 use remaining_demand::RemainingDemand;
 use reserved::Reservations;
 use shape_index::{Headroom, ShapeIndex};
@@ -161,16 +165,31 @@ const TELLING: f64 = 1.02;
 
 /// Packs the pending pods of `problem`. The [example of the crate](crate#example) calls it.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
-    let (mut solution, costly) = shares::in_turn(problem, options, |part| match options.packing {
-        Packing::Priced => hopeless::set_aside(part, options, packed),
-        Packing::FirstFit => first_fit::plan(&Compiled::new(part, options)),
+    let costly = RefCell::new(None);
+    let mut solution = preferences::weighed(problem, options, true, |problem| {
+        let (solution, found) = shares::in_turn(problem, options, |part| match options.packing {
+            Packing::Priced => hopeless::set_aside(part, options, packed),
+            Packing::FirstFit => first_fit::plan(&Compiled::new(part, options)),
+        });
+        // The first plan is that of the problem itself, whose specs they name.
+        costly.borrow_mut().get_or_insert(found);
+        solution
     });
+    let costly = costly.into_inner().unwrap_or_default();
     if !solution.unschedulable.is_empty() {
         explain_left(problem, options, &mut solution, costly);
     }
     let replicas = replicas::missing(problem, options, &solution.new_nodes);
     solution.new_nodes.extend(replicas);
     solution
+}
+
+/// Returns the preferences that `solution`, a plan of [`solve`], does not keep for all pods, with what keeping each of
+/// them would cost.
+pub fn forgone(problem: &Problem, options: &Options, solution: &Solution) -> Vec<Forgone> {
+    preferences::unkept(problem, options, solution, |problem| {
+        shares::in_turn(problem, options, |part| hopeless::set_aside(part, options, packed)).0
+    })
 }
 
 fn packed(compiled: &Compiled<'_>) -> Solution {
@@ -181,7 +200,9 @@ fn packed(compiled: &Compiled<'_>) -> Solution {
 
 /// Packs the pending pods of `problem` without second passes and explanations.
 pub(crate) fn plan(problem: &Problem, options: &Options) -> Solution {
-    shares::in_turn(problem, options, |part| plan_at_once(part, options)).0
+    preferences::weighed(problem, options, false, |problem| {
+        shares::in_turn(problem, options, |part| plan_at_once(part, options)).0
+    })
 }
 
 /// Packs all pending pods at once, without the stages of [`shares`].
