@@ -12,6 +12,7 @@
 //! around all: preferences (those with a price: planned with and without, and compared)
 //! before all: shares (if rules use labels with many values) ─► order in which pods are planned
 //!             hopeless ─► pods that no node can hold are set aside
+//! after all: choosy (pods that limits with `minValues` leave: fewer types, other pools)
 //! then:
 //!   draft ─► finish (launches, limits) ─► scarce (unplaced pods: leftovers, priorities) ─► replicas ─► Solution
 //! as Karpenter packs: first_fit ─► another draft for a small plan, or a Solution for comparison
@@ -20,6 +21,7 @@
 mod balance;
 mod bundle;
 mod candidates;
+mod choosy;
 mod construct;
 mod drafts;
 mod exact;
@@ -193,6 +195,14 @@ pub fn forgone(problem: &Problem, options: &Options, solution: &Solution) -> Vec
 }
 
 fn packed(compiled: &Compiled<'_>) -> Solution {
+    let solution = packed_within_limits(compiled);
+    if solution.unschedulable.is_empty() {
+        return solution;
+    }
+    choosy::place(compiled, solution, packed_within_limits)
+}
+
+fn packed_within_limits(compiled: &Compiled<'_>) -> Solution {
     let (grouped, mut draft) = decide(compiled, ZonePolicy::Cheapest, true);
     let solution = finish::write(compiled, &grouped, &mut draft);
     if solution.unschedulable.is_empty() { solution } else { scarce::place(compiled, grouped, draft, solution) }
