@@ -13,7 +13,7 @@ use muster_gateway::Rule;
 use muster_stages::archive::{SLOTS, slot};
 use muster_stages::step::Write;
 
-use crate::watch::kinds::{RESOURCE_SLICES, RESOURCES, SERVICES, TEMPLATES};
+use crate::watch::kinds::{RESOURCE_SLICES, RESOURCES, SELECTING, TEMPLATES};
 
 /// Name of the Secret with the keys of the server for agents.
 pub(crate) const AGENTS_SECRET: &str = "muster-agents";
@@ -65,8 +65,8 @@ pub struct Uses {
     pub nominates: bool,
     /// True if deletion costs are written to pods.
     pub writes_deletion_costs: bool,
-    /// True if Services are read for the default topology spread.
-    pub reads_services: bool,
+    /// True if Services and owners of pods are read for the default topology spread.
+    pub reads_selectors: bool,
     /// True if NodeOverlays have an effect.
     pub overlays: bool,
     /// True if CapacityBuffers have an effect.
@@ -313,7 +313,8 @@ pub fn of_write(write: &Write) -> &'static [Permission] {
 #[must_use]
 pub fn all() -> Vec<Permission> {
     let read = RESOURCES.iter().chain([&RESOURCE_SLICES]).map(|one| (one, For::Any));
-    let read = read.chain([(&SERVICES, For::DefaultSpread)]).chain(TEMPLATES.iter().map(|one| (one, For::Buffers)));
+    let read = read.chain(SELECTING.iter().map(|one| (one, For::DefaultSpread)));
+    let read = read.chain(TEMPLATES.iter().map(|one| (one, For::Buffers)));
     let read = read.flat_map(|(one, by)| ["list", "watch"].map(|verb| of(one.group().0, one.plural, verb).on(by)));
     let written = Kind::ALL.iter().flat_map(needed).copied();
     // A Node, claim or class is read again before it is written to, or to check that it exists.
@@ -330,7 +331,7 @@ pub fn needed_by(uses: Uses) -> Vec<Permission> {
         (For::Agents, _) => uses.serves_agents,
         (For::Nominations, _) => uses.nominates,
         (For::DeletionCosts, _) => uses.writes_deletion_costs,
-        (For::DefaultSpread, _) => uses.reads_services,
+        (For::DefaultSpread, _) => uses.reads_selectors,
         (For::Overlays, _) => uses.overlays,
         (For::Buffers, _) => uses.buffers,
         (_, Place::LeaseNamespace) => uses.elects,

@@ -26,6 +26,7 @@ mod schema;
 mod table;
 
 pub mod annotations;
+pub mod attachments;
 pub mod capacitybuffer;
 pub mod conditions;
 pub mod duration;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use muster_scheduling::model::{LabelSelector, Labels, Resources, SelectorOperator, SelectorTerm, Taint};
+use muster_scheduling::model::{LabelSelector, Labels, Resources, Taint};
 
 use super::field::{Decoded, Field};
 use super::meta::{Meta, meta};
-use super::selector::{label_selector, taint};
+use super::selector::{label_selector, of_labels, taint};
 
 /// A Node.
 #[derive(Debug, Clone, PartialEq)]
@@ -237,14 +237,5 @@ pub(crate) fn disruption_budget(object: &Field<'_>) -> Decoded<DisruptionBudget>
 pub(crate) fn service(object: &Field<'_>) -> Decoded<Service> {
     let meta = meta(object, true)?;
     let labels = object.read("spec", |spec| spec.read("selector", |labels| labels.labels()))?.flatten();
-    let term = |(key, value): (&Arc<str>, &Arc<str>)| SelectorTerm {
-        key: Arc::clone(key),
-        operator: SelectorOperator::In,
-        values: vec![Arc::clone(value)],
-    };
-    let selector = match labels.filter(|labels| !labels.is_empty()) {
-        Some(labels) => LabelSelector::Terms(labels.iter().map(term).collect()),
-        None => LabelSelector::Nothing,
-    };
-    Ok(Service { meta, selector })
+    Ok(Service { meta, selector: labels.as_ref().map_or(LabelSelector::Nothing, of_labels) })
 }

@@ -68,7 +68,7 @@ pub use source::{Source, read_one};
 pub use tree::{Skip, Tree, Trimmed, shorten};
 pub use version::{Scope, kind_named, kinds};
 pub use volume::{Claim, CsiNode, PersistentVolume, StorageClass, Volume, VolumeAttachment, driver_of, is_foreign};
-pub use workload::{DaemonSet, Workload};
+pub use workload::{DaemonSet, Owning, Workload};
 
 /// Collects objects of several texts, from files and from a cluster.
 #[derive(Default)]

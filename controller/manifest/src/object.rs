@@ -64,7 +64,9 @@ pub fn decode(kind: &'static str, object: &Field<'_>) -> Decoded<Object> {
             let (pod, template) = pod::pod(object)?;
             Object::Pod(Box::new(pod), Box::new(template))
         }
-        "Deployment" | "StatefulSet" | "ReplicaSet" => workload_of(workload::replicated(object, kind)?),
+        "Deployment" | "StatefulSet" | "ReplicaSet" | "ReplicationController" => {
+            workload_of(workload::replicated(object, kind)?)
+        }
         "Job" => workload_of(workload::job(object)?),
         "CronJob" => workload_of(workload::cron_job(object)?),
         "DaemonSet" => {

@@ -9,7 +9,7 @@ use super::meta::Meta;
 use super::observed::ObservedCloud;
 use super::pod::{Pod, PodTemplate};
 use super::volume::{Claim, CsiNode, PersistentVolume, StorageClass, VolumeAttachment};
-use super::workload::{DaemonSet, Workload};
+use super::workload::{DaemonSet, Owning, Workload};
 
 /// All objects of the input.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,6 +25,8 @@ pub struct Manifests {
     /// Workloads of a live cluster, whose pods are among `pods`: CapacityBuffers refer to them, and they are not
     /// expanded to pods.
     pub scaled: Vec<Workload>,
+    /// Owners of the pods of a live cluster, for the default topology spread.
+    pub owners: Vec<Owning>,
     /// DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
     /// PodTemplates, by `namespace/name`.

@@ -244,37 +244,60 @@ fn with_status(mut pod: Pod, spec: &Field<'_>, status: &Field<'_>, template: &Po
     Ok(pod)
 }
 
-/// Returns the effective requests during an in-place resize: the larger of the requested and the allocated resources.
+/// Returns the effective requests during an in-place resize: the larger of the requested and the allocated resources, or
+/// the allocated ones if the node can never grant what is requested.
 fn granted(spec: &Field<'_>, status: &Field<'_>, template: &PodTemplate) -> Decoded<Option<Resources>> {
     let mut grants = Vec::new();
     for key in ["initContainerStatuses", "containerStatuses"] {
         grants.extend(status.list(key, |container| {
             let name = container.shared_at("name")?.unwrap_or_default();
-            let mut amounts = container.read_or_default("allocatedResources", |amounts| amounts.quantities())?;
-            let actual =
-                container.read("resources", |actual| actual.read("requests", |amounts| amounts.quantities()))?;
-            amounts.raise_to(&actual.flatten().unwrap_or_default());
-            Ok((name, amounts))
+            Ok((name, granted_by(&container)?))
         })?);
     }
     grants.retain(|(_, amounts)| !amounts.is_empty());
-    if grants.is_empty() {
+    let of_pod = granted_by(status)?;
+    if grants.is_empty() && of_pod.is_empty() {
         return Ok(None);
     }
+    let refused = is_infeasible(status)?;
+    let grant = |requests: &mut Resources, amounts: &Resources| match refused {
+        true => amounts.iter().for_each(|(resource, amount)| requests.set(resource.clone(), amount)),
+        false => requests.raise_to(amounts),
+    };
     let mut names = Vec::with_capacity(template.containers.len());
     for key in ["initContainers", "containers"] {
         names.extend(spec.list(key, |container| container.shared_at("name"))?);
     }
     let mut containers = template.containers.clone();
     for (container, name) in containers.iter_mut().zip(names) {
-        let grant = grants.iter().find(|(granted, _)| Some(granted) == name.as_ref());
+        let granted = grants.iter().find(|(granted, _)| Some(granted) == name.as_ref());
         // Ended init containers keep their status; only running containers are resized.
-        if let Some((_, amounts)) = grant.filter(|_| container.stage != Stage::Init) {
-            container.requests.raise_to(amounts);
+        if let Some((_, amounts)) = granted.filter(|_| container.stage != Stage::Init) {
+            grant(&mut container.requests, amounts);
         }
     }
-    let larger = containers != template.containers;
-    Ok(larger.then(|| {
-        super::containers::effective_requests(&containers, template.resources.as_ref(), template.overhead.as_ref())
-    }))
+    let mut resources = template.resources.clone();
+    if let Some(resources) = &mut resources {
+        grant(&mut resources.requests, &of_pod);
+    }
+    let differs = containers != template.containers || resources != template.resources;
+    Ok(differs
+        .then(|| super::containers::effective_requests(&containers, resources.as_ref(), template.overhead.as_ref())))
+}
+
+/// Returns the larger of the allocated and the actual requests in the status of a container or pod.
+fn granted_by(status: &Field<'_>) -> Decoded<Resources> {
+    let mut amounts = status.read_or_default("allocatedResources", |amounts| amounts.quantities())?;
+    let actual = status.read("resources", |actual| actual.read("requests", |amounts| amounts.quantities()))?;
+    amounts.raise_to(&actual.flatten().unwrap_or_default());
+    Ok(amounts)
+}
+
+/// Returns true if the kubelet has refused the resize for good.
+fn is_infeasible(status: &Field<'_>) -> Decoded<bool> {
+    let refusals = status.list("conditions", |condition| {
+        let is = |key: &str, value: &str| -> Decoded<bool> { Ok(condition.shared_at(key)?.as_deref() == Some(value)) };
+        Ok(is("type", "PodResizePending")? && is("status", "True")? && is("reason", "Infeasible")?)
+    })?;
+    Ok(refusals.contains(&true))
 }

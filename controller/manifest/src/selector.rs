@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use muster_scheduling::model::{
-    Effect, LabelSelector, Operator, Requirement, Requirements, SelectorOperator, SelectorTerm, Taint, Toleration,
+    Effect, LabelSelector, Labels, Operator, Requirement, Requirements, SelectorOperator, SelectorTerm, Taint,
+    Toleration,
 };
 
 use super::field::{Decoded, Field};
@@ -183,4 +184,14 @@ pub(crate) fn toleration(field: Field<'_>) -> Decoded<Toleration> {
         ));
     }
     Ok(Toleration { key, value: (!exists).then_some(value), effect: field.read("effect", effect)?.flatten() })
+}
+
+/// Returns the selector of a Service or ReplicationController, which requires `labels`; empty ones select no pods.
+pub(crate) fn of_labels(labels: &Labels) -> LabelSelector {
+    let term = |(key, value): (&Arc<str>, &Arc<str>)| SelectorTerm {
+        key: Arc::clone(key),
+        operator: SelectorOperator::In,
+        values: vec![Arc::clone(value)],
+    };
+    if labels.is_empty() { LabelSelector::Nothing } else { LabelSelector::Terms(labels.iter().map(term).collect()) }
 }

@@ -38,6 +38,7 @@ const KINDS: &[KnownKind] = &[
     core("", "PersistentVolume", Cluster),
     core("", "LimitRange", Namespaced),
     core("", "Service", Namespaced),
+    core("", "ReplicationController", Namespaced),
     core("apps", "Deployment", Namespaced),
     core("apps", "StatefulSet", Namespaced),
     core("apps", "ReplicaSet", Namespaced),

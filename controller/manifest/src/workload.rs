@@ -7,9 +7,9 @@ use muster_scheduling::model::LabelSelector;
 use super::field::{Decoded, Field};
 use super::meta::{Meta, meta};
 use super::pod::{PodTemplate, template};
-use super::selector::label_selector;
+use super::selector::{label_selector, of_labels};
 
-/// A Deployment, StatefulSet, ReplicaSet, Job or CronJob.
+/// A Deployment, StatefulSet, ReplicaSet, ReplicationController, Job or CronJob.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     /// Position in the input, in one sequence with pods.
@@ -28,6 +28,27 @@ pub struct Workload {
     pub first_ordinal: u32,
     /// `volumeClaimTemplates`: name and storage class.
     pub claim_templates: Vec<(Arc<str>, Option<Arc<str>>)>,
+}
+
+/// Selector of a controller of pods, which the default topology spread uses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Owning {
+    /// Kind.
+    pub kind: &'static str,
+    /// `namespace/name`.
+    pub path: Arc<str>,
+    /// `spec.selector`.
+    pub selector: LabelSelector,
+}
+
+impl Owning {
+    /// Returns the selector of `workload`, if kube-scheduler uses it.
+    #[must_use]
+    pub fn of(workload: &Workload) -> Option<Self> {
+        let counts = matches!(workload.kind, "ReplicaSet" | "ReplicationController" | "StatefulSet");
+        let selector = workload.selector.as_ref().filter(|_| counts)?;
+        Some(Self { kind: workload.kind, path: workload.meta.path(), selector: selector.clone() })
+    }
 }
 
 /// A DaemonSet.
@@ -97,7 +118,7 @@ const CRON_JOB: &[&str] = &[
     "timeZone",
 ];
 
-/// Decodes a Deployment, StatefulSet or ReplicaSet.
+/// Decodes a Deployment, StatefulSet, ReplicaSet or ReplicationController.
 pub(crate) fn replicated(object: &Field<'_>, kind: &'static str) -> Decoded<(Workload, PodTemplate)> {
     object.only(OBJECT);
     let meta = meta(object, true)?;
@@ -117,7 +138,10 @@ pub(crate) fn replicated(object: &Field<'_>, kind: &'static str) -> Decoded<(Wor
         kind,
         meta,
         template: Arc::default(),
-        selector: spec.read("selector", label_selector)?,
+        selector: spec.read("selector", |selector| match kind {
+            "ReplicationController" => Ok(of_labels(&selector.labels()?)),
+            _ => label_selector(selector),
+        })?,
         replicas: spec.read("replicas", |count| count.crowd())?.unwrap_or(1),
         first_ordinal: ordinal.flatten().unwrap_or(0),
         claim_templates,

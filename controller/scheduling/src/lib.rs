@@ -101,7 +101,7 @@ mod validate;
 pub use bound::{lower_bound, lower_bound_of};
 pub use disrupt::validate_disruption;
 pub use exchange::{Exchange, Move, exchange};
-pub use pack::solve;
+pub use pack::{Forgone, forgone, solve};
 pub use replay::{Nominated, Replay, Waiting, nominations_that_hold, replay, schedule};
 pub use solution::{NewNode, PoolVerdict, Reason, Solution, Unschedulable};
 pub use validate::{Place, Promise, Violation, validate};

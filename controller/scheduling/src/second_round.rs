@@ -17,13 +17,14 @@ pub(crate) fn staying(problem: &Problem) -> Vec<usize> {
 /// Returns the nodes that are not being deleted, then the planned ones, all without the pods of the plan.
 pub(crate) fn nodes_when_up(problem: &Problem, solution: &Solution) -> Vec<Node> {
     let there = staying(problem).into_iter().map(|node| problem.nodes[node].clone());
+    type Up = (Labels, Resources, Vec<(Arc<str>, u32)>);
     // Nodes that share their launch differ only in name and pods.
-    let mut launched: FxHashMap<(usize, usize, usize, usize), (Labels, Resources)> = FxHashMap::default();
+    let mut launched: FxHashMap<(usize, usize, usize, usize), Up> = FxHashMap::default();
     let planned = solution.new_nodes.iter().enumerate().map(|(number, node)| {
         let launch = (node.pool, node.instance_type, node.offering, node.requirements.address());
-        let (labels, allocatable) = launched.entry(launch).or_insert_with(|| {
-            let types = &problem.catalogues[problem.pools[node.pool].catalogue];
-            (labels_of(problem, node), types[node.instance_type].allocatable())
+        let (labels, allocatable, attach_limits) = launched.entry(launch).or_insert_with(|| {
+            let kind = &problem.catalogues[problem.pools[node.pool].catalogue][node.instance_type];
+            (labels_of(problem, node), kind.allocatable(), kind.capacity.attach_limits())
         });
         let name: Arc<str> = format!("planned-{number}").into();
         let mut labels = labels.clone();
@@ -37,7 +38,7 @@ pub(crate) fn nodes_when_up(problem: &Problem, solution: &Solution) -> Vec<Node>
             initialized: true,
             deleting: false,
             bound: Vec::new(),
-            attach_limits: Vec::new(),
+            attach_limits: attach_limits.clone(),
         }
     });
     there.chain(planned).collect()
@@ -45,19 +46,19 @@ pub(crate) fn nodes_when_up(problem: &Problem, solution: &Solution) -> Vec<Node>
 
 /// Returns a planned node as it is once it is up, named `name` and without the pods of the plan.
 pub(crate) fn node_when_up(problem: &Problem, node: &NewNode, name: Arc<str>) -> Node {
-    let types = &problem.catalogues[problem.pools[node.pool].catalogue];
+    let kind = &problem.catalogues[problem.pools[node.pool].catalogue][node.instance_type];
     let mut labels = labels_of(problem, node);
     labels.set(HOSTNAME, Arc::clone(&name));
     Node {
         name,
         labels,
         taints: problem.pools[node.pool].taints.clone(),
-        allocatable: types[node.instance_type].allocatable(),
+        allocatable: kind.allocatable(),
         daemon_requests: daemons(problem, node),
         initialized: true,
         deleting: false,
         bound: Vec::new(),
-        attach_limits: Vec::new(),
+        attach_limits: kind.capacity.attach_limits(),
     }
 }
 

@@ -349,10 +349,13 @@ pub(crate) struct CatalogueArguments {
 /// Settings of packing.
 #[derive(Debug, Args)]
 pub(crate) struct PackingArguments {
-    /// Preferred zones, capacity types, spread, and anti-affinity between replicas: honoured within limits, or not at
-    /// all
+    /// Preferred affinity, anti-affinity and spread, and taints with `PreferNoSchedule`: honoured within limits, or not
+    /// at all
     #[arg(long, value_enum, ignore_case = true, value_name = "POLICY", default_value = "respect")]
     pub(crate) preference_policy: PreferencePolicy,
+    /// USD per hour that a preference of weight 100 may cost for one pod; 0 honours what costs nothing
+    #[arg(long, value_name = "USD/H", default_value = "0.0005")]
+    pub(crate) preference_price: String,
     /// A `minValues` that cannot be met: launch nothing, or lower it and say so on the node
     #[arg(long, value_enum, ignore_case = true, value_name = "POLICY", default_value = "strict")]
     pub(crate) min_values_policy: MinValuesPolicy,
@@ -405,8 +408,8 @@ pub(crate) enum SubjectKind {
 /// `--preference-policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PreferencePolicy {
-    /// Spread over zones unless that costs more than 0.5 %, three hosts for replicas that avoid each other, zones and
-    /// capacity types where they are free
+    /// Spread over zones unless that costs more than 0.5 %, three hosts for replicas that avoid each other, all others
+    /// unless they cost more than `--preference-price`
     Respect,
     /// Never considered
     Ignore,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use muster_manifest::snapshot::{self, ManagedNodes, Remarks, Settings, Snapshot};
-use muster_manifest::{self as manifest, DefaultSpread, Intake, Manifests, NodeClass};
+use muster_manifest::{self as manifest, DefaultSpread, Intake, Manifests, NodeClass, Owning};
 use muster_scheduling::model::Problem;
 
 use super::failure::Failure;
@@ -42,8 +42,7 @@ pub(crate) fn read(
     let catalogue = Supply::open(catalogue)?;
     let mut intake = Intake::default();
     if let Some(ClusterSource { context }) = cluster {
-        let scope = if scheduler_config.is_some() { Scope::AllWithServices } else { Scope::All };
-        live_cluster::read(context.as_deref(), scope, &mut intake, progress)?;
+        live_cluster::read(context.as_deref(), Scope::All, &mut intake, progress)?;
     }
     progress.stage("reading manifests");
     intake.files(files, &mut stdin().lock())?;
@@ -55,6 +54,12 @@ pub(crate) fn read(
         for (path, template) in templates.pod_templates {
             manifests.pod_templates.entry(path).or_insert(template);
         }
+    }
+    if let Some(source) = cluster.as_ref().filter(|_| scheduler_config.is_some()) {
+        let selecting = read_some(Some(source), Scope::Selecting, &[], progress)?;
+        // The pods of these workloads have been read, too.
+        manifests.owners = selecting.workloads.iter().filter_map(Owning::of).collect();
+        manifests.services.extend(selecting.services);
     }
     let default_spread = match scheduler_config {
         Some(file) => manifest::read_scheduler_config(file)?,

@@ -16,10 +16,10 @@ pub(crate) use crate::watch::Scope;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scope {
     All,
-    AllWithServices,
     Nodes,
     NodeClasses,
     Templates,
+    Selecting,
 }
 
 /// Reads the objects of `scope`. Only this needs a runtime.

@@ -20,7 +20,7 @@ use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 
 use super::arguments::{CloudName, Ec2Arguments, MinValuesPolicy, PreferencePolicy, RunArguments};
 use super::failure::Failure;
-use super::settings::{QUEUE_HINT, gates_of, is_queue, move_price_of, payback_of};
+use super::settings::{QUEUE_HINT, gates_of, is_queue, move_price_of, payback_of, preference_price_of};
 use super::{dry_run, run_warnings};
 use crate::agents::{self, Port};
 use crate::ec2;
@@ -112,6 +112,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         max_hourly_price,
         payback,
         preference_policy,
+        preference_price,
         min_values_policy,
         scheduler_config,
         feature_gates,
@@ -170,6 +171,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
             PreferencePolicy::Respect => model::PreferencePolicy::Respect,
             PreferencePolicy::Ignore => model::PreferencePolicy::Ignore,
         },
+        preference_price: preference_price_of(&preference_price)?,
         min_values: match min_values_policy {
             MinValuesPolicy::Strict => model::MinValuesPolicy::Strict,
             MinValuesPolicy::BestEffort => model::MinValuesPolicy::BestEffort,
@@ -215,7 +217,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
             legacy_node_repair,
             reboot_for_repair: aws_gates.reboot_for_repair,
         },
-        reads_services: scheduler_config.is_some(),
+        reads_selectors: scheduler_config.is_some(),
         wait_for_unschedulable_mark,
         nominates: !disable_nominations,
         caps: Caps { launches_per_minute: max_launches_per_minute, hourly_price: max_hourly_price },

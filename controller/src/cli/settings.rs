@@ -342,6 +342,7 @@ impl Packing {
     fn new(arguments: PackingArguments) -> Result<Self, Failure> {
         let PackingArguments {
             preference_policy,
+            preference_price,
             min_values_policy,
             scheduler_config,
             feature_gates,
@@ -357,6 +358,7 @@ impl Packing {
                 PreferencePolicy::Respect => model::PreferencePolicy::Respect,
                 PreferencePolicy::Ignore => model::PreferencePolicy::Ignore,
             },
+            preference_price: preference_price_of(&preference_price)?,
             min_values: match min_values_policy {
                 MinValuesPolicy::Strict => model::MinValuesPolicy::Strict,
                 MinValuesPolicy::BestEffort => model::MinValuesPolicy::BestEffort,
@@ -402,6 +404,18 @@ pub(crate) fn move_price_of(arguments: &MovePriceArguments) -> Result<f64, Failu
         Failure::Usage(format!("`--move-price`: `{text}` is not a price\n\nhint: {hint}"))
     })
 }
+
+/// Parses `--preference-price`, and returns millionths of a USD.
+pub(crate) fn preference_price_of(text: &str) -> Result<u32, Failure> {
+    let price = text.parse().ok().filter(|price: &f64| (0.0..=MOST_PREFERENCE_PRICE).contains(price));
+    price.map(|price| (price * 1e6).round() as u32).ok_or_else(|| {
+        let hint = format!("write USD per hour, such as `0.0005`, at most {MOST_PREFERENCE_PRICE}");
+        Failure::Usage(format!("`--preference-price`: `{text}` is not a price\n\nhint: {hint}"))
+    })
+}
+
+/// Maximum of `--preference-price`: more than any instance costs.
+const MOST_PREFERENCE_PRICE: f64 = 1000.0;
 
 /// Parses `--consolidation-payback`.
 pub(crate) fn payback_of(arguments: &PaybackArguments) -> Result<SignedDuration, Failure> {

@@ -31,7 +31,7 @@ fn agents_take_more_and_a_lease_too() {
             serves_agents,
             nominates: true,
             writes_deletion_costs: true,
-            reads_services: true,
+            reads_selectors: true,
             overlays: true,
             buffers: true,
         };
@@ -56,7 +56,7 @@ fn what_is_switched_off_needs_no_permission() {
         serves_agents: false,
         nominates: false,
         writes_deletion_costs: false,
-        reads_services: false,
+        reads_selectors: false,
         overlays: false,
         buffers: false,
     };
@@ -66,7 +66,10 @@ fn what_is_switched_off_needs_no_permission() {
         all.difference(&less).map(|one| (one.resource, one.verb)).collect()
     };
     assert_eq!(more(of(Uses { nominates: true, ..nothing })), [("pods/status", "patch")]);
-    assert_eq!(more(of(Uses { reads_services: true, ..nothing })), [("services", "list"), ("services", "watch")]);
+    let selecting = ["replicationcontrollers", "services", "replicasets", "statefulsets"];
+    let selecting: Vec<(&str, &str)> =
+        selecting.into_iter().flat_map(|kind| [(kind, "list"), (kind, "watch")]).collect();
+    assert_eq!(more(of(Uses { reads_selectors: true, ..nothing })), selecting);
     assert_eq!(more(of(Uses { writes_deletion_costs: true, ..nothing })), [("pods", "patch")]);
     assert_eq!(more(of(Uses { overlays: true, ..nothing })), [("nodeoverlays/status", "patch")]);
     let of_buffers = more(of(Uses { buffers: true, ..nothing }));

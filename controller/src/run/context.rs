@@ -116,7 +116,7 @@ impl Settings {
             disruption,
             timing,
             snapshot,
-            reads_services: _,
+            reads_selectors: _,
             wait_for_unschedulable_mark,
             nominates: _,
             caps,

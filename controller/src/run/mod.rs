@@ -97,8 +97,8 @@ pub struct Options {
     pub timing: Timing,
     /// Settings of snapshots.
     pub snapshot: snapshot::Settings,
-    /// True if Services are read, which kube-scheduler's default topology spread depends on.
-    pub reads_services: bool,
+    /// True if Services and owners of pods are read, whose selectors kube-scheduler's default topology spread uses.
+    pub reads_selectors: bool,
     /// True if a pod is considered only after its scheduler has marked it unschedulable.
     pub wait_for_unschedulable_mark: bool,
     /// True if nominations are written to pending pods, where the API server honours them.
@@ -129,7 +129,7 @@ impl Options {
             disruption: disrupt::Settings::default(),
             timing: Timing::default(),
             snapshot: snapshot::Settings::default(),
-            reads_services: false,
+            reads_selectors: false,
             wait_for_unschedulable_mark: false,
             nominates: true,
             caps: Caps::default(),
@@ -249,7 +249,7 @@ pub async fn observe(
 
 /// Returns the kinds that are watched in addition to those that every controller watches.
 const fn extras(options: &Options) -> Extras {
-    Extras { services: options.reads_services, templates: options.snapshot.gates.capacity_buffer }
+    Extras { selecting: options.reads_selectors, templates: options.snapshot.gates.capacity_buffer }
 }
 
 /// Reports like [`observe`] in the given cloud, regardless of the cloud in the options.
@@ -348,7 +348,7 @@ pub async fn run_in<P: Provider>(
         serves_agents: options.agents.is_some(),
         nominates,
         writes_deletion_costs: options.snapshot.gates.pod_deletion_cost_management,
-        reads_services: options.reads_services,
+        reads_selectors: options.reads_selectors,
         overlays: options.snapshot.gates.node_overlay,
         buffers: options.snapshot.gates.capacity_buffer,
     });

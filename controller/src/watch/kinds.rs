@@ -43,8 +43,13 @@ pub(crate) const RESOURCES: &[Resource] = &[
     where_known(Kind::CapacityBuffer, "capacitybuffers"),
 ];
 
-/// Kind that the default topology spread of a scheduler configuration also depends on.
-pub(crate) const SERVICES: Resource = always(Kind::Service, "services");
+/// Kinds whose selectors the default topology spread of a scheduler configuration uses.
+pub(crate) const SELECTING: &[Resource] = &[
+    always(Kind::Service, "services"),
+    always(Kind::ReplicationController, "replicationcontrollers"),
+    always(Kind::ReplicaSet, "replicasets"),
+    always(Kind::StatefulSet, "statefulsets"),
+];
 
 /// Kinds that CapacityBuffers refer to.
 pub(crate) const TEMPLATES: &[Resource] = &[
@@ -120,6 +125,8 @@ impl Resource {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SERVICES: Resource = SELECTING[0];
 
     #[test]
     fn a_page_has_the_path_of_its_group_and_an_escaped_token() {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::connection::connect;
 use super::error::{ClusterError, root_cause};
-use super::kinds::{RESOURCES, Resource, SERVICES, TEMPLATES};
+use super::kinds::{RESOURCES, Resource, SELECTING, TEMPLATES};
 
 /// Page size: the number of objects that `kubectl` requests.
 const PAGE: u32 = 500;
@@ -27,26 +27,29 @@ pub enum Scope {
     /// All kinds that decisions about pods and nodes depend on.
     #[default]
     All,
-    /// All kinds and Services, for the default topology spread of a scheduler configuration.
-    AllWithServices,
     /// NodeClasses only.
     NodeClasses,
     /// Nodes, NodeClaims, NodePools and NodeClasses.
     Nodes,
     /// PodTemplates and workloads, to which CapacityBuffers refer.
     Templates,
+    /// Services and owners of pods, whose selectors the default topology spread of a scheduler configuration uses.
+    Selecting,
 }
 
 impl Scope {
     fn resources(self) -> impl Iterator<Item = &'static Resource> {
         let all = RESOURCES.iter().filter(move |it| match self {
-            Self::All | Self::AllWithServices => true,
+            Self::All => true,
             Self::NodeClasses => it.is_node_class(),
-            Self::Templates => false,
+            Self::Templates | Self::Selecting => false,
             Self::Nodes => matches!(it.kind, Kind::Node | Kind::NodeClaim | Kind::NodePool) || it.is_node_class(),
         });
-        let templates: &[Resource] = if self == Self::Templates { TEMPLATES } else { &[] };
-        all.chain((self == Self::AllWithServices).then_some(&SERVICES)).chain(templates)
+        all.chain(match self {
+            Self::Templates => TEMPLATES,
+            Self::Selecting => SELECTING,
+            Self::All | Self::NodeClasses | Self::Nodes => &[],
+        })
     }
 }
 

@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::cluster_cache::ClusterCache;
 use super::error::root_cause;
 use super::health::WatchState;
-use super::kinds::{RESOURCE_SLICES, RESOURCES, Resource, SERVICES, TEMPLATES};
+use super::kinds::{RESOURCE_SLICES, RESOURCES, Resource, SELECTING, TEMPLATES};
 
 /// Page size: the number of objects that `kubectl` requests.
 const PAGE: u32 = 500;
@@ -61,8 +61,9 @@ pub struct Following {
 /// Kinds that are watched only where they are needed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extras {
-    /// True for Services: the default topology spread of a scheduler configuration depends on them.
-    pub services: bool,
+    /// True for Services and owners of pods: the default topology spread of a scheduler configuration uses their
+    /// selectors.
+    pub selecting: bool,
     /// True for PodTemplates and workloads: CapacityBuffers refer to them.
     pub templates: bool,
 }
@@ -71,10 +72,13 @@ pub struct Extras {
 /// ([`super::connect_to_follow`]).
 #[must_use]
 pub fn follow(client: &Client, extras: Extras) -> (ClusterCache, Following) {
-    let Extras { services, templates } = extras;
-    let resources = RESOURCES.iter().chain([&RESOURCE_SLICES]).chain(services.then_some(&SERVICES));
-    let resources = resources.chain(if templates { TEMPLATES } else { &[] });
-    let cluster_cache = ClusterCache::new(resources.clone().map(|resource| resource.kind));
+    let Extras { selecting, templates } = extras;
+    let mut resources: Vec<&Resource> = RESOURCES.iter().chain([&RESOURCE_SLICES]).collect();
+    resources.extend(if selecting { SELECTING } else { &[] });
+    // Some kinds serve both purposes.
+    let more = if templates { TEMPLATES } else { &[] };
+    resources.extend(more.iter().filter(|one| !selecting || !SELECTING.contains(one)));
+    let cluster_cache = ClusterCache::new(resources.iter().map(|resource| resource.kind));
     let mut tasks = JoinSet::new();
     for resource in resources {
         let stream = Stream { resource: *resource, client: client.clone(), cluster_cache: cluster_cache.clone() };

@@ -23,10 +23,13 @@ scenarios! {
     anti_affinity
     anti_affinity_preferred
     attach_limit
+    attach_limit_learned
+    attach_limit_of_types
     bounded_label
     capacity_buffer
     capacity_type_preferred
     daemonset_overhead
+    default_spread
     deleting_node
     dynamic_resources
     either_term
@@ -49,16 +52,25 @@ scenarios! {
     min_domains
     min_values
     min_values_best_effort
+    min_values_or_lighter_pool
     min_values_unmet
+    min_values_within_limits
     namespace_selector
+    node_affinity_preferred
+    node_affinity_worth_its_price
     node_overlay
+    pod_affinity_preferred
     pool_not_ready
+    prefer_no_schedule
     priority_of_buffers
     reserved_and_priority
     reserved_capacity
+    resized_pod
     runtime_class
     self_affinity_host
+    self_affinity_pinned
     self_affinity_zone
+    shared_claim
     soft_anti_affinity_of_two
     spot_and_on_demand
     spread_of_few_nodes
@@ -80,6 +92,7 @@ scenarios! {
     why_volume
     zone_and_host
     zone_anti_affinity
+    zone_anti_affinity_preferred
     zone_preferred
     zone_spread
     zone_spread_preferred

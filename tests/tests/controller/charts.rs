@@ -298,6 +298,7 @@ fn options_have_values_and_what_is_empty_is_left_to_the_program() {
             &[
                 "settings.clusterName=c",
                 "settings.movePrice=0.0005",
+                "settings.preferencePrice=0.001",
                 "settings.consolidationPayback=30m",
                 "settings.schedulerConfig=/etc/scheduler.yaml",
                 "settings.kubeClientQPS=50",
@@ -308,6 +309,7 @@ fn options_have_values_and_what_is_empty_is_left_to_the_program() {
         let set = set.await.unwrap();
         for (name, expected) in [
             ("MOVE_PRICE", "0.0005"),
+            ("PREFERENCE_PRICE", "0.001"),
             ("CONSOLIDATION_PAYBACK", "30m"),
             ("SCHEDULER_CONFIG", "/etc/scheduler.yaml"),
             ("KUBE_CLIENT_QPS", "50"),
@@ -418,7 +420,7 @@ fn needed_with_agents() -> Vec<Permission> {
         serves_agents: true,
         nominates: true,
         writes_deletion_costs: false,
-        reads_services: false,
+        reads_selectors: false,
         overlays: true,
         buffers: true,
     })

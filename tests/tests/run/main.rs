@@ -34,6 +34,7 @@ mod rest;
 mod rights;
 mod runaway;
 mod scheduler;
+mod spread;
 mod static_pools;
 mod takeover;
 mod told;

@@ -149,3 +149,43 @@ async fn replay_puts_a_thousand_pods_where_kube_scheduler_does() {
     let share = agreed(1000).await;
     assert!(share >= 0.95, "{share}");
 }
+
+/// A node in a zone, and a pod pinned to the zone that must be with its own kind in its zone.
+fn pinned(zone: &str) -> (Node, Pod) {
+    let key = "topology.kubernetes.io/zone";
+    let node = fake_node(&format!("node-{zone}"), json!({"metadata": {"labels": {key: zone}}})).unwrap();
+    let labels = json!({"app": "worker"});
+    let term = json!({"topologyKey": key, "labelSelector": {"matchLabels": labels}});
+    let pod = json!({"metadata": {"name": format!("worker-{zone}"), "labels": labels}, "spec": {
+        "nodeSelector": {key: zone},
+        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+        "containers": [{"name": "main", "image": "none"}],
+    }});
+    (node, serde_json::from_value(pod).unwrap())
+}
+
+/// The reason why the scenario `self-affinity-pinned` plans no node for the second pod.
+#[tokio::test]
+async fn kube_scheduler_lets_pods_with_affinity_to_themselves_start_one_domain() {
+    let world = World::open("run suite").unwrap();
+    let plane = world.control_plane(&Options::named("scheduler")).await.unwrap();
+    let _kwok = Kwok::start(world.spawner(), plane.cluster()).unwrap();
+    let client = plane.cluster().client();
+    let (nodes, pods) = (Api::<Node>::all(client.clone()), Api::<Pod>::default_namespaced(client));
+    let of_zones = ["a", "b"].map(pinned);
+    for (node, _) in &of_zones {
+        nodes.create(&PostParams::default(), node).await.unwrap();
+    }
+    let are_ready = |nodes: &[Node]| nodes.len() == 2 && nodes.iter().all(is_ready);
+    wait::until_all(nodes, Selection::all(), SOON, "both nodes are ready", are_ready).await.unwrap();
+    let has_node = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    let is_refused = |pod: &Pod| {
+        let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+        let message = conditions.into_iter().flatten().find_map(|one| one.message.as_deref()).unwrap_or_default();
+        message.contains("didn't match pod affinity rules")
+    };
+    pods.create(&PostParams::default(), &of_zones[0].1).await.unwrap();
+    wait::until(pods.clone(), "worker-a", SOON, "it is bound", has_node).await.unwrap();
+    pods.create(&PostParams::default(), &of_zones[1].1).await.unwrap();
+    wait::until(pods, "worker-b", SOON, "it is refused", is_refused).await.unwrap();
+}

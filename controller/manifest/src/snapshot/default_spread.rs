@@ -22,10 +22,14 @@ impl<'m> DefaultSpreads<'m> {
         if !spread.constraints.is_empty() {
             for workload in &manifests.workloads {
                 // kube-scheduler does not spread the pods of a Job by default.
-                let counts = matches!(workload.kind, "Deployment" | "ReplicaSet" | "StatefulSet");
+                let counts =
+                    matches!(workload.kind, "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet");
                 if let Some(selector) = workload.selector.as_ref().filter(|_| counts) {
                     selectors.insert((workload.kind, workload.meta.path()), selector);
                 }
+            }
+            for owner in &manifests.owners {
+                selectors.insert((owner.kind, Arc::clone(&owner.path)), &owner.selector);
             }
         }
         Self { constraints: &spread.constraints, manifests, selectors }

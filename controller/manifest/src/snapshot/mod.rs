@@ -14,6 +14,7 @@ use muster_scheduling::model::{Catalogue, Problem};
 
 use crate::{DefaultSpread, InputError, Manifests, NodeClass};
 
+mod attach_limits;
 mod buffers;
 mod default_spread;
 mod disruption;
@@ -124,6 +125,7 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
         overlays::warn_without_gate(manifests, &mut warnings);
         Vec::new()
     };
+    attach_limits::apply(manifests, &mut problem);
     let remarks = Remarks::new(&problem, &telling);
     notices.append(&mut notices::on_pods(&remarks, &problem));
     notices.extend(guards.notices());

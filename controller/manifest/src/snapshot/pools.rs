@@ -84,7 +84,8 @@ impl Usage<'_> {
     }
 }
 
-fn class_of<'m>(manifests: &'m Manifests, wanted: &NodeClassRef) -> Option<&'m NodeClass> {
+/// Returns the NodeClass that `wanted` names.
+pub(super) fn class_of<'m>(manifests: &'m Manifests, wanted: &NodeClassRef) -> Option<&'m NodeClass> {
     manifests.node_classes.iter().find(|class| *class.kind == *wanted.kind && class.name == wanted.name)
 }
 

@@ -121,7 +121,7 @@ impl<'m> Resolver<'m> {
     /// Adds the constraints of an individual pod: its volumes and allocated resources.
     fn individual(&mut self, mut spec: PodSpec, pod: &PodIdentity<'_>) -> SpecId {
         if let Some(granted) = pod.granted {
-            spec.requests.raise_to(granted);
+            granted.iter().for_each(|(resource, amount)| spec.requests.set(resource.clone(), amount));
         }
         match self.volumes.wanted(pod) {
             Ok(Wanted { terms, attachments }) => {

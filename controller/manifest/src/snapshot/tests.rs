@@ -5,6 +5,7 @@ use muster_scheduling::model::{Catalogue, PodSpec, Resource, Resources};
 use super::*;
 use crate::read_text;
 
+mod attach_limits;
 mod drift;
 mod nodes;
 mod pods;

@@ -7,20 +7,21 @@
 //! largest node: a plan rounds requests up, so that pods which fit in units fit on the node; a bound rounds them down,
 //! so that it holds for every plan.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use std::sync::Arc;
 
-use crate::model::{PodSpec, Problem, Resource, Resources};
+use super::volumes::{UNLIMITED, VolumeColumns};
+use crate::model::{Attachment, PodSpec, Problem, Resource, Resources};
 
 /// The resources that pods request. Column 0 is cpu, 1 memory, 2 pods; the others follow in the order of their names,
-/// and then the CSI drivers for which some existing node has an attach limit.
+/// and then those of volumes.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns {
     resources: Vec<Resource>,
     units: Vec<i64>,
-    drivers: Vec<Arc<str>>,
+    volumes: VolumeColumns,
 }
 
 pub(crate) const CPU: usize = 0;
@@ -42,16 +43,13 @@ pub(crate) enum Rounding {
 
 impl Columns {
     /// Creates the columns of `problem`; `used` are the specs of pending pods with their number of pods.
-    pub(crate) fn new<'a>(problem: &Problem, used: impl Iterator<Item = (&'a PodSpec, usize)> + Clone) -> Self {
-        let nodes = &problem.nodes;
-        let specs = used.clone().map(|(spec, _)| spec);
-        let requests = specs.clone().map(|spec| &spec.requests);
-        let attached = specs.flat_map(|spec| &spec.attachments).map(|attachment| &attachment.driver);
-        let limited =
-            |driver: &&Arc<str>| nodes.iter().flat_map(|node| &node.attach_limits).any(|(known, _)| known == *driver);
-        let mut drivers: Vec<Arc<str>> = attached.filter(limited).cloned().collect();
-        drivers.sort();
-        drivers.dedup();
+    pub(crate) fn new<'a>(
+        problem: &Problem,
+        used: impl Iterator<Item = (&'a PodSpec, usize)> + Clone,
+        rounding: Rounding,
+    ) -> Self {
+        let requests = used.clone().map(|(spec, _)| &spec.requests);
+        let volumes = VolumeColumns::new(problem, used.clone(), rounding == Rounding::Down);
         let mut resources = vec![Resource::Cpu, Resource::Memory, Resource::Pods];
         let mut others = Vec::new();
         for request in requests.clone() {
@@ -64,20 +62,20 @@ impl Columns {
         others.sort();
         resources.append(&mut others);
         let units = resources.iter().map(|resource| unit(problem, resource, used.clone())).collect();
-        Self { resources, units, drivers }
+        Self { resources, units, volumes }
     }
 
     /// Returns the number of columns.
     pub(crate) fn width(&self) -> usize {
-        self.resources.len() + self.drivers.len()
+        self.resources.len() + self.volumes.len()
     }
 
     /// Returns the CSI drivers that have a column, with its index.
     pub(crate) fn drivers(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
-        self.drivers.iter().zip(self.resources.len()..)
+        self.volumes.drivers().iter().zip(self.resources.len()..)
     }
 
-    /// Returns the sizes of a pod. A volume that several pods share is counted for each of them.
+    /// Returns the sizes of a pod.
     pub(crate) fn sizes(&self, spec: &PodSpec, rounding: Rounding) -> Vec<i32> {
         let amounts = self.resources.iter().zip(&self.units);
         let amounts = amounts.map(|(resource, &unit)| {
@@ -88,36 +86,47 @@ impl Columns {
             };
             size.min(TOO_LARGE) as i32
         });
-        let volumes = |driver: &Arc<str>| spec.attachments.iter().filter(|one| one.driver == *driver).count() as i32;
-        amounts.chain(self.drivers.iter().map(volumes)).collect()
+        amounts.chain(self.volumes.sizes(spec)).collect()
     }
 
-    /// Returns the room of a node, rounded down; negative if it is overcommitted. Drivers without a limit are
-    /// unlimited.
-    pub(crate) fn room(&self, allocatable: &Resources, attach_limits: &[(Arc<str>, u32)]) -> Vec<i32> {
+    /// Returns the room of a node to which volumes are `attached`, rounded down; negative if it is overcommitted.
+    /// Drivers without a limit are unlimited.
+    pub(crate) fn room(
+        &self,
+        allocatable: &Resources,
+        attach_limits: &[(Arc<str>, u32)],
+        attached: &FxHashSet<&Attachment>,
+    ) -> Vec<i32> {
         let amounts = self.resources.iter().zip(&self.units);
         let amounts = amounts.map(|(resource, &unit)| clamp(allocatable.get(resource).div_euclid(unit)));
         let limit = |driver: &Arc<str>| {
             let known = attach_limits.iter().find(|(known, _)| known == driver);
-            known.map_or(LARGEST as i32, |&(_, limit)| clamp(i64::from(limit)))
+            known.map(|&(_, limit)| i64::from(limit))
         };
-        amounts.chain(self.drivers.iter().map(limit)).collect()
+        amounts.chain(self.volumes.room(limit, attached).into_iter().map(clamp)).collect()
     }
 
     /// Returns the indices of these columns in rows over `resources`, which are sorted.
     pub(crate) fn of_resources(&self, resources: &[Resource]) -> Places {
-        Places(self.resources.iter().map(|resource| resources.binary_search(resource).ok()).collect())
+        let place = |resource: &Resource| resources.binary_search(resource).ok();
+        let limits = self.volumes.drivers().iter().map(|driver| place(&Resource::attachable(driver)));
+        Places { resources: self.resources.iter().map(place).collect(), limits: limits.collect() }
     }
 
-    /// Returns the room of a node yet to be launched: `left` in column order, and unlimited volumes.
-    pub(crate) fn unlimited_room(&self, left: &[i64]) -> Vec<i32> {
+    /// Returns the room of a node yet to be launched, from [`Places::pick`] less the requests of daemons.
+    pub(crate) fn empty_room(&self, left: &[i64]) -> Vec<i32> {
+        let (left, limits) = left.split_at(self.resources.len().min(left.len()));
         let amounts = left.iter().zip(&self.units).map(|(left, &unit)| clamp(left.div_euclid(unit)));
-        amounts.chain(self.drivers.iter().map(|_| LARGEST as i32)).collect()
+        let limit = |driver: &Arc<str>| {
+            let at = self.volumes.drivers().iter().position(|known| known == driver)?;
+            limits.get(at).copied().filter(|&limit| limit < UNLIMITED)
+        };
+        amounts.chain(self.volumes.room(limit, &FxHashSet::default()).into_iter().map(clamp)).collect()
     }
 
     /// Returns `requests` as exact amounts, in millicores or base units.
     pub(crate) fn amounts(&self, requests: &Resources) -> Vec<i64> {
-        let volumes = self.drivers.iter().map(|_| 0);
+        let volumes = std::iter::repeat_n(0, self.volumes.len());
         self.resources.iter().map(|resource| requests.get(resource)).chain(volumes).collect()
     }
 
@@ -129,12 +138,17 @@ impl Columns {
 }
 
 /// Indices of columns in the rows of a catalogue; `None` for a resource that the catalogue does not have.
-pub(crate) struct Places(SmallVec<[Option<usize>; 8]>);
+pub(crate) struct Places {
+    resources: SmallVec<[Option<usize>; 8]>,
+    /// Attach limits, by driver.
+    limits: SmallVec<[Option<usize>; 2]>,
+}
 
 impl Places {
-    /// Returns the amounts of a row, in column order.
+    /// Returns the amounts of a row by resource, then the attach limits by driver.
     pub(crate) fn pick(&self, row: &[i64]) -> SmallVec<[i64; 8]> {
-        self.0.iter().map(|place| place.map_or(0, |at| row[at])).collect()
+        let amounts = self.resources.iter().map(|place| place.map_or(0, |at| row[at]));
+        amounts.chain(self.limits.iter().map(|place| place.map_or(UNLIMITED, |at| row[at]))).collect()
     }
 }
 

@@ -17,6 +17,7 @@ mod signatures;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod volumes;
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -30,6 +31,7 @@ pub(crate) use selection::Selection;
 pub(crate) use shapes::{FREE, PoolUse, Shape};
 pub(crate) use signatures::{Signature, Signatures};
 pub(crate) use topology::{TopologyKeys, is_decided, is_wide, topology_values};
+pub(crate) use volumes::attached;
 
 use crate::model::{Options, Problem, SpecId};
 
@@ -109,7 +111,7 @@ impl<'a> Compiled<'a> {
             classes[*slot as usize].pods.push(pod as u32);
         }
         let used = classes.iter().map(|class| (&problem.specs[class.spec], class.pods.len()));
-        let columns = Columns::new(problem, used);
+        let columns = Columns::new(problem, used, rounding);
         let mut vectors = Vectors::default();
         for class in &mut classes {
             let spec = &problem.specs[class.spec];

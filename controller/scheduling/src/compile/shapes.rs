@@ -184,7 +184,7 @@ pub(crate) fn build(
             shapes.push(Shape {
                 pool: number,
                 instance_type: type_index,
-                room: columns.unlimited_room(&left),
+                room: columns.empty_room(&left),
                 whole: None,
                 twin_of: None,
                 daemons: on_board,

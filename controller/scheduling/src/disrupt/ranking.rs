@@ -1,6 +1,8 @@
 //! Value of nodes per dollar, priced by the resources that the candidates' pods use; and the comparison of a command's
 //! savings with the pods that it moves.
 
+use rustc_hash::FxHashSet;
+
 use super::input::{Consolidation, DisruptionInput};
 use super::world::World;
 use crate::compile::Compiled;
@@ -87,7 +89,8 @@ fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
                 // Nothing can be launched: compare by cpu.
                 return (room.get(&Resource::Cpu) as f64, used.get(&Resource::Cpu) as f64);
             }
-            (worth(&compiled.columns.room(&room, &[])), worth(&compiled.columns.room(&used, &[])))
+            let attached = FxHashSet::default();
+            (worth(&compiled.columns.room(&room, &[], &attached)), worth(&compiled.columns.room(&used, &[], &attached)))
         })
         .collect()
 }

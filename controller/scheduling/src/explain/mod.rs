@@ -21,7 +21,8 @@ mod spread;
 mod story;
 mod topology;
 mod types;
-mod wording;
+mod volumes;
+pub(crate) mod wording;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use fixedbitset::FixedBitSet;
 
 use super::census::{Admitted, Census, TypeView};
 use super::finding::{Finding, Stage};
-use super::{judge, purchase, wording};
+use super::{judge, purchase, volumes, wording};
 use crate::labels;
 use crate::model::{
     Conflict, InstanceType, MinValuesPolicy, Operator, PodSpec, Requirement, Requirements, Resource, Resources,
@@ -30,7 +30,7 @@ pub(super) fn fitting(
         return Err(check.nothing_meets());
     }
     let ported = check.host_ports(admitted.meeting.ones().map(|position| &types[position]).collect())?;
-    let holding = check.resources(ported)?;
+    let holding = check.resources(volumes::attachable(census, pool, spec, ported)?)?;
     let (bought, unavailable): (Vec<&TypeView>, Vec<&TypeView>) =
         holding.into_iter().partition(|candidate| admitted.bought.contains(candidate.position));
     if bought.is_empty() {

@@ -38,7 +38,7 @@ fn bytes(amount: i64) -> String {
 }
 
 /// Formats the first entries, and the number of the others.
-pub(super) fn list<T: Display>(entries: impl IntoIterator<Item = T>, gap: &str) -> String {
+pub(crate) fn list<T: Display>(entries: impl IntoIterator<Item = T>, gap: &str) -> String {
     let mut entries = entries.into_iter();
     let mut text = entries.by_ref().take(SHOWN).map(|entry| entry.to_string()).collect::<Vec<_>>().join(gap);
     let more = entries.count();
@@ -59,7 +59,7 @@ pub(super) fn others(count: usize, noun: &str) -> String {
 }
 
 /// Formats a requirement like Karpenter (`In [a b]`); long lists are cut, and numbers sorted by value.
-pub(super) fn requirement(requirement: &Requirement) -> String {
+pub(crate) fn requirement(requirement: &Requirement) -> String {
     let entry = |(operator, mut values): (crate::model::Operator, Vec<Arc<str>>)| {
         if values.iter().all(|value| value.parse::<i64>().is_ok()) {
             values.sort_by_key(|value| value.parse::<i64>().ok());
@@ -88,7 +88,7 @@ pub(super) fn yaml(text: &str) -> String {
 }
 
 /// Formats a taint as `key=value:Effect`, without `=` if the value is empty.
-pub(super) fn taint(taint: &Taint) -> String {
+pub(crate) fn taint(taint: &Taint) -> String {
     let gap = if taint.value.is_empty() { "" } else { "=" };
     format!("{}{gap}{}:{}", taint.key, taint.value, effect(taint.effect))
 }
@@ -101,7 +101,7 @@ pub(super) fn toleration(toleration: &Toleration) -> String {
     format!("{key}={value}:{}", toleration.effect.map_or("*", effect))
 }
 
-pub(super) fn selector(selector: &LabelSelector) -> String {
+pub(crate) fn selector(selector: &LabelSelector) -> String {
     let LabelSelector::Terms(terms) = selector else { return "no selector".to_owned() };
     if terms.is_empty() {
         return "every pod".to_owned();

@@ -78,7 +78,7 @@ impl Problem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PreferencePolicy {
     /// Preferred spreads are dropped where they cost more than 0.5 %; anti-affinity between replicas gets three hosts;
-    /// preferred zones and capacity types are used where they cost nothing.
+    /// all others are kept where they cost nothing, or no more than [`Options::preference_price`].
     #[default]
     Respect,
     /// Ignores preferred terms.
@@ -110,6 +110,8 @@ pub enum Packing {
 pub struct Options {
     /// Treatment of preferred terms.
     pub preferences: PreferencePolicy,
+    /// Most that a preference of weight 100 may cost for one pod, in millionths of a USD per hour.
+    pub preference_price: u32,
     /// Treatment of `minValues` that cannot be met.
     pub min_values: MinValuesPolicy,
     /// True if `reserved` offerings may be used (gate ReservedCapacity).
@@ -125,10 +127,21 @@ pub struct Options {
     pub tells_nodes: bool,
 }
 
+impl Options {
+    /// Default of [`Options::preference_price`]: 0.36 USD in a month.
+    pub const PREFERENCE_PRICE: u32 = 500;
+
+    /// Returns what preferences with this sum of weights may cost, in USD per hour.
+    pub(crate) fn preference_worth(&self, weight: i64) -> f64 {
+        weight as f64 / 100.0 * f64::from(self.preference_price) / 1e6
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             preferences: PreferencePolicy::Respect,
+            preference_price: Self::PREFERENCE_PRICE,
             min_values: MinValuesPolicy::Strict,
             reserved_capacity: true,
             passes: 3,

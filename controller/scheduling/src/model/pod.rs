@@ -181,7 +181,7 @@ pub enum Protocol {
 }
 
 /// A volume that a node must attach.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Attachment {
     /// The CSI driver.
     pub driver: Arc<str>,

@@ -19,6 +19,15 @@ pub enum Resource {
 }
 
 impl Resource {
+    /// Prefix of the resources that are attach limits of CSI drivers, as kubelets have named them.
+    pub const ATTACHABLE: &str = "attachable-volumes-csi-";
+
+    /// Returns the resource for the number of volumes of a CSI driver that a node can attach.
+    #[must_use]
+    pub fn attachable(driver: &str) -> Self {
+        Self::new(&format!("{}{driver}", Self::ATTACHABLE))
+    }
+
     /// Returns the resource with the Kubernetes name `name`.
     pub fn new(name: &str) -> Self {
         match name {
@@ -58,6 +67,16 @@ impl Resources {
     /// Creates an empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
+    }
+
+    /// Returns the numbers of volumes that a node with these resources can attach, by CSI driver.
+    #[must_use]
+    pub fn attach_limits(&self) -> Vec<(Arc<str>, u32)> {
+        let limits = self.iter().filter_map(|(resource, count)| {
+            let driver = resource.name().strip_prefix(Resource::ATTACHABLE)?;
+            Some((Arc::from(driver), u32::try_from(count).unwrap_or(0)))
+        });
+        limits.collect()
     }
 
     /// Returns the amount of `resource`, zero if absent.

@@ -282,7 +282,8 @@ fn of_host(spec: &PodSpec, spread: &SpreadConstraint) -> (AffinityTerm, i32) {
     (term, spread.max_skew.max(1))
 }
 
-fn is_own(spec: &PodSpec, term: &AffinityTerm) -> bool {
+/// Returns true if `term` of a pod of `spec` selects the pod itself.
+pub(super) fn is_own(spec: &PodSpec, term: &AffinityTerm) -> bool {
     term.namespaces.contains(&spec.namespace) && term.selector.matches(&spec.labels)
 }
 

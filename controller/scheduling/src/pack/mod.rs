@@ -9,8 +9,10 @@
 //!                search (at most 8 pods: every placement) ◄───────────────────────────────────────────────────┘
 //!   (if prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
 //!   (if few shapes are on offer: construct ─► patterns ─► construct the rest)
+//! around all: preferences (those with a price: planned with and without, and compared)
 //! before all: shares (if rules use labels with many values) ─► order in which pods are planned
 //!             hopeless ─► pods that no node can hold are set aside
+//! after all: choosy (pods that limits with `minValues` leave: fewer types, other pools)
 //! then:
 //!   draft ─► finish (launches, limits) ─► scarce (unplaced pods: leftovers, priorities) ─► rival ─► replicas ─► Solution
 //! as Karpenter packs: first_fit ─► another draft for a small plan; the Solution that rival compares, or one to look at
@@ -19,6 +21,7 @@
 mod balance;
 mod bundle;
 mod candidates;
+mod choosy;
 mod construct;
 mod drafts;
 mod exact;
@@ -34,6 +37,7 @@ mod item_blocks;
 mod leftovers;
 mod local_search;
 mod patterns;
+mod preferences;
 pub(crate) mod pricing;
 mod recombine;
 pub(crate) mod relaxation;
@@ -48,6 +52,7 @@ pub(crate) mod shape_index;
 mod shares;
 pub(crate) mod zones;
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
 
 use rustc_hash::FxHashSet;
@@ -61,6 +66,7 @@ use construct::OpenedNode;
 use drafts::draft;
 use groups::{EACH, Grouped, PreferenceMode};
 use local_search::Effort;
+pub use preferences::Forgone;
 use remaining_demand::RemainingDemand;
 use reserved::Reservations;
 use shape_index::{Headroom, ShapeIndex};
@@ -162,15 +168,19 @@ const TELLING: f64 = 1.02;
 
 /// Packs the pending pods of `problem`. The [example of the crate](crate#example) calls it.
 pub fn solve(problem: &Problem, options: &Options) -> Solution {
-    let mut costly = Vec::new();
-    let mut solution = hopeless::without(problem, &hopeless::too_large(problem), |rest| {
-        let (solution, found) = shares::in_turn(rest, options, |part| match options.packing {
-            Packing::Priced => hopeless::set_aside(part, options, packed),
-            Packing::FirstFit => first_fit_alone(&Compiled::new(part, options)),
-        });
-        costly = found;
-        solution
+    let costly = RefCell::new(None);
+    let mut solution = preferences::weighed(problem, options, true, |problem| {
+        hopeless::without(problem, &hopeless::too_large(problem), |rest| {
+            let (solution, found) = shares::in_turn(rest, options, |part| match options.packing {
+                Packing::Priced => hopeless::set_aside(part, options, packed),
+                Packing::FirstFit => first_fit_alone(&Compiled::new(part, options)),
+            });
+            // The first plan is that of the problem itself, whose specs they name.
+            costly.borrow_mut().get_or_insert(found);
+            solution
+        })
     });
+    let costly = costly.into_inner().unwrap_or_default();
     if !solution.unschedulable.is_empty() {
         explain_left(problem, options, &mut solution, costly);
     }
@@ -179,11 +189,27 @@ pub fn solve(problem: &Problem, options: &Options) -> Solution {
     solution
 }
 
+/// Returns the preferences that `solution`, a plan of [`solve`], does not keep for all pods, with what keeping each of
+/// them would cost.
+pub fn forgone(problem: &Problem, options: &Options, solution: &Solution) -> Vec<Forgone> {
+    preferences::unkept(problem, options, solution, |problem| {
+        shares::in_turn(problem, options, |part| hopeless::set_aside(part, options, packed)).0
+    })
+}
+
 fn packed(compiled: &Compiled<'_>) -> Solution {
     rival::best(compiled, priced(compiled), priced)
 }
 
 fn priced(compiled: &Compiled<'_>) -> Solution {
+    let solution = packed_within_limits(compiled);
+    if solution.unschedulable.is_empty() {
+        return solution;
+    }
+    choosy::place(compiled, solution, packed_within_limits)
+}
+
+fn packed_within_limits(compiled: &Compiled<'_>) -> Solution {
     let (grouped, mut draft) = decide(compiled, ZonePolicy::Cheapest, true);
     let solution = finish::write(compiled, &grouped, &mut draft);
     if solution.unschedulable.is_empty() { solution } else { scarce::place(compiled, grouped, draft, solution) }
@@ -196,7 +222,9 @@ fn first_fit_alone(compiled: &Compiled<'_>) -> Solution {
 /// Packs the pending pods of `problem` without second passes and explanations.
 pub(crate) fn plan(problem: &Problem, options: &Options) -> Solution {
     let in_turn = |rest: &Problem| shares::in_turn(rest, options, |part| plan_at_once(part, options)).0;
-    hopeless::without(problem, &hopeless::too_large(problem), in_turn)
+    preferences::weighed(problem, options, false, |problem| {
+        hopeless::without(problem, &hopeless::too_large(problem), in_turn)
+    })
 }
 
 /// Packs all pending pods at once, without the stages of [`shares`].

@@ -17,6 +17,7 @@ pub(crate) mod rules;
 pub(crate) mod specs;
 mod topology;
 mod violation;
+mod volumes;
 
 use crate::model::{Options, Problem};
 use crate::solution::Solution;

@@ -9,6 +9,7 @@ use super::catalogue::{Catalogue, Launches, Overheads, opens_for_pods};
 use super::existing::taken_twice;
 use super::specs::{Placement, Specs, add_row, fits, implies};
 use super::violation::{Findings, Place, Promise};
+use super::volumes;
 use crate::labels::HOSTNAME;
 use crate::model::{InstanceType, MinValuesPolicy, NodePool, Options, PoolState, Problem, Requirements};
 use crate::solution::NewNode;
@@ -133,6 +134,7 @@ impl<'a> Launch<'a> {
         self.check_alternatives(launch, node, &total, place, findings);
         self.check_price(node, place, findings);
         self.check_ports(node, place, findings);
+        volumes::check(self.specs.problem, node, place, findings);
         check_min_values(self.specs, self.options, node, place, findings);
         launch
     }

@@ -198,14 +198,14 @@ fn selected(random: &mut Random, number: usize) -> LabelSelector {
     })
 }
 
-fn affinity(random: &mut Random, number: usize) -> AffinityTerm {
+pub fn affinity(random: &mut Random, number: usize) -> AffinityTerm {
     let namespaces =
         if random.chance(80) { NamespaceScope::Only([Arc::from("default")].into()) } else { NamespaceScope::All };
     let topology_key = (*random.pick(&[HOSTNAME, HOSTNAME, ZONE])).into();
     AffinityTerm { topology_key, selector: selected(random, number), namespaces }
 }
 
-fn selector_entry(random: &mut Random, size: Size) -> (&'static str, Requirement) {
+pub fn selector_entry(random: &mut Random, size: Size) -> (&'static str, Requirement) {
     let zones = &ZONES[..size.zones];
     match random.below(16) {
         0..4 => (ZONE, one_of([*random.pick(zones)])),

@@ -13,6 +13,7 @@ mod many_domains;
 mod missing_labels;
 mod mutations;
 mod order;
+mod preferences;
 mod random;
 mod refused;
 mod replays;

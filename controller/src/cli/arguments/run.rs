@@ -78,8 +78,8 @@ pub(crate) struct RunArguments {
     /// Savings that consolidation must make
     #[command(flatten)]
     pub(crate) payback: PaybackArguments,
-    /// Preferred zones, capacity types, spread, and anti-affinity between replicas: honoured within limits, or not at
-    /// all
+    /// Preferred affinity, anti-affinity and spread, and taints with `PreferNoSchedule`: honoured within limits, or not
+    /// at all
     #[arg(
         long,
         env = "PREFERENCE_POLICY",
@@ -89,6 +89,9 @@ pub(crate) struct RunArguments {
         default_value = "respect"
     )]
     pub(crate) preference_policy: PreferencePolicy,
+    /// USD per hour that a preference of weight 100 may cost for one pod; 0 honours what costs nothing
+    #[arg(long, env = "PREFERENCE_PRICE", value_name = "USD/H", default_value = "0.0005")]
+    pub(crate) preference_price: String,
     /// A `minValues` that cannot be met: launch nothing, or lower it and say so on the node
     #[arg(
         long,

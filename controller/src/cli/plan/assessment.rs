@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use muster_scheduling::explain::Explainer;
 use muster_scheduling::model::{Options, Problem};
-use muster_scheduling::{Solution, Unschedulable, Violation, lower_bound, replay, solve, validate};
+use muster_scheduling::{Forgone, Solution, Unschedulable, Violation, forgone, lower_bound, replay, solve, validate};
 
 use super::super::failure::Failure;
 use super::super::progress::Progress;
@@ -16,6 +16,8 @@ const SHOWN_VIOLATIONS: usize = 20;
 #[derive(Debug)]
 pub(crate) struct Assessment {
     pub(crate) solution: Solution,
+    /// Preferences that it does not keep.
+    pub(crate) forgone: Vec<Forgone>,
     /// Lower bound in USD per hour on the price of any assignment of the same pods.
     pub(crate) lower_bound: f64,
     /// Price in USD per hour after a replay in which kube-scheduler places the pods.
@@ -39,10 +41,12 @@ pub(crate) fn assess(problem: &Problem, options: &Options, progress: &mut Progre
     let (lower_bound, bound_seconds) = timed(|| lower_bound(problem, options, &solution));
     progress.stage("replaying it with kube-scheduler's scoring");
     let expected_price = replay(problem, options, &solution).expected_price;
+    progress.stage("pricing preferences that are not kept");
+    let forgone = forgone(problem, options, &solution);
     progress.stage("finding reasons");
     give_reasons(problem, options, &mut solution);
     progress.clear();
-    Ok(Assessment { solution, lower_bound, expected_price, solve_seconds, bound_seconds, validate_seconds })
+    Ok(Assessment { solution, forgone, lower_bound, expected_price, solve_seconds, bound_seconds, validate_seconds })
 }
 
 /// Adds reasons to unschedulable pods. The packer only knows that a pod does not fit; the explainer finds the reason

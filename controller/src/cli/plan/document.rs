@@ -21,7 +21,22 @@ pub(crate) struct PlanDocument {
     pub(crate) new_nodes: Vec<NewNode>,
     pub(crate) existing_nodes: Vec<ExistingNode>,
     pub(crate) unschedulable: Vec<UnschedulablePod>,
+    /// Preferences that the plan does not keep.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) preferences: Vec<ForgonePreference>,
     pub(crate) summary: Summary,
+}
+
+/// Preference that the plan does not keep for these pods.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ForgonePreference {
+    pub(crate) preference: String,
+    pub(crate) weight: i32,
+    pub(crate) pods: Vec<String>,
+    /// Increase of the hourly price if it were kept; absent if pods would stay pending for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) extra_hourly_price: Option<f64>,
 }
 
 /// Node to launch.
@@ -128,8 +143,15 @@ impl PlanDocument {
     /// Builds the document of `assessment`, a plan for `inputs`.
     pub(crate) fn new(inputs: &Inputs, assessment: &Assessment) -> Self {
         let Inputs { problem, manifests: _, managed_nodes: _, remarks, price_source } = inputs;
-        let Assessment { solution, lower_bound, expected_price, solve_seconds, bound_seconds, validate_seconds } =
-            assessment;
+        let Assessment {
+            solution,
+            forgone,
+            lower_bound,
+            expected_price,
+            solve_seconds,
+            bound_seconds,
+            validate_seconds,
+        } = assessment;
         let new_nodes = new_nodes(problem, &solution.new_nodes);
         let hourly_price = dollars(new_nodes.iter().map(|node| node.price).sum());
         let summary = Summary {
@@ -156,7 +178,19 @@ impl PlanDocument {
                 .iter()
                 .map(|pod| UnschedulablePod::new(problem, pod, remarks.on(problem, pod.pod)))
                 .collect(),
+            preferences: forgone.iter().map(|one| ForgonePreference::new(problem, one)).collect(),
             summary,
+        }
+    }
+}
+
+impl ForgonePreference {
+    fn new(problem: &Problem, forgone: &muster_scheduling::Forgone) -> Self {
+        Self {
+            preference: forgone.preference.clone(),
+            weight: forgone.weight,
+            pods: pod_names(problem, &forgone.pods),
+            extra_hourly_price: forgone.price.map(dollars),
         }
     }
 }

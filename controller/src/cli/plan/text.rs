@@ -35,7 +35,24 @@ pub(super) fn render(plan: &PlanDocument, fills: &[Fill], palette: Palette) -> S
     if !plan.unschedulable.is_empty() {
         section(&mut text, "Unschedulable pods", &unschedulable::render(&plan.unschedulable, palette), palette);
     }
+    if !plan.preferences.is_empty() {
+        section(&mut text, "Preferences that are not kept", &preferences(plan), palette);
+    }
     text.push_str(&summary(plan, palette));
+    text
+}
+
+fn preferences(plan: &PlanDocument) -> String {
+    let mut text = String::new();
+    for one in &plan.preferences {
+        let workloads = WorkloadCounts::new(one.pods.iter().map(String::as_str));
+        let cost = match one.extra_hourly_price {
+            Some(price) if price > 0.0 => format!("would cost {} more", per_hour(price)),
+            Some(_) => "would cost nothing by itself".to_owned(),
+            None => "would leave pods pending".to_owned(),
+        };
+        let _ = writeln!(text, "  {workloads}: {}, of weight {}: {cost}", one.preference, one.weight);
+    }
     text
 }
 

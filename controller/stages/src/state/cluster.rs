@@ -419,7 +419,7 @@ impl Cluster {
             Kind::NodeOverlay => keys(&self.overlays),
             Kind::CapacityBuffer => keys(&self.buffers),
             Kind::PodTemplate => keys(&self.pod_templates),
-            Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet => {
+            Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet | Kind::ReplicationController => {
                 self.scaled.keys().filter(|(of, _)| *of == kind).map(|(_, path)| Arc::clone(path)).collect()
             }
             Kind::Ec2NodeClass | Kind::KwokNodeClass => {

@@ -29,11 +29,12 @@ pub enum Kind {
     Deployment,
     StatefulSet,
     ReplicaSet,
+    ReplicationController,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Namespace,
         Self::Node,
         Self::Pod,
@@ -59,6 +60,7 @@ impl Kind {
         Self::Deployment,
         Self::StatefulSet,
         Self::ReplicaSet,
+        Self::ReplicationController,
     ];
 
     /// Returns its `kind`.
@@ -90,6 +92,7 @@ impl Kind {
             Self::Deployment => "Deployment",
             Self::StatefulSet => "StatefulSet",
             Self::ReplicaSet => "ReplicaSet",
+            Self::ReplicationController => "ReplicationController",
         }
     }
 
@@ -110,6 +113,7 @@ impl Kind {
             | Self::PersistentVolume
             | Self::LimitRange
             | Self::PodTemplate
+            | Self::ReplicationController
             | Self::Service => "v1",
             Self::DaemonSet | Self::Deployment | Self::StatefulSet | Self::ReplicaSet => "apps/v1",
             Self::RuntimeClass => "node.k8s.io/v1",
@@ -140,6 +144,7 @@ impl Kind {
                 | Self::Deployment
                 | Self::StatefulSet
                 | Self::ReplicaSet
+                | Self::ReplicationController
         )
     }
 }

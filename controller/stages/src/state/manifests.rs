@@ -1,8 +1,9 @@
 //! Cluster state in the format that the engine also reads from files.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use muster_manifest::{BufferSource, Manifests, Pod};
+use muster_manifest::{BufferSource, Manifests, Owning, Pod};
 
 use super::cluster::Cluster;
 use super::kind::Kind;
@@ -62,7 +63,24 @@ impl Cluster {
         // The sequence orders pods relative to workloads, which are absent here.
         let numbered = readable.zip(1..).map(|(pod, sequence)| Pod { sequence, ..pod.pod.clone() });
         manifests.pods.extend(numbered);
+        self.add_owners(&mut manifests);
         manifests
+    }
+
+    /// Adds the selectors of the owners of the pods, if workloads are watched.
+    fn add_owners(&self, manifests: &mut Manifests) {
+        if self.scaled.is_empty() {
+            return;
+        }
+        let owners = manifests.pods.iter().filter_map(|pod| {
+            let owner = pod.owner.as_ref()?;
+            Some((Kind::named(&owner.kind)?, &pod.namespace, &owner.name))
+        });
+        let owners: BTreeSet<(Kind, &Arc<str>, &Arc<str>)> = owners.collect();
+        let found = owners.into_iter().filter_map(|(kind, namespace, name)| {
+            self.scaled.get(&(kind, format!("{namespace}/{name}").into())).and_then(Owning::of)
+        });
+        manifests.owners = found.collect();
     }
 
     /// Adds the PodTemplates and workloads that the CapacityBuffers refer to.

@@ -165,7 +165,7 @@ fn tree(kind: Kind, text: &str) -> Result<Tree<'_>, serde_json::Error> {
     let skips = match kind {
         Kind::Pod => POD,
         Kind::Node => NODE,
-        Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet => WORKLOAD,
+        Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet | Kind::ReplicationController => WORKLOAD,
         Kind::PodTemplate => TEMPLATE,
         _ => OBJECT,
     };

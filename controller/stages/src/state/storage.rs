@@ -85,7 +85,7 @@ impl Cluster {
             Kind::NodeOverlay => self.overlays.remove(path).is_some(),
             Kind::CapacityBuffer => self.buffers.remove(path).is_some(),
             Kind::PodTemplate => self.pod_templates.remove(path).is_some(),
-            Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet => {
+            Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet | Kind::ReplicationController => {
                 self.scaled.remove(&(kind, path.into())).is_some()
             }
         };

@@ -24,3 +24,4 @@ mod refused;
 mod squatted;
 mod status;
 mod terminate_first;
+mod volumes;

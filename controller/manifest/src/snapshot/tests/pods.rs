@@ -1,9 +1,9 @@
 //! Which pods are pending, bound or nowhere, and what they ask for once defaults and owners are applied.
 
-use muster_scheduling::model::{LabelSelector, NamespaceScope, Protocol, Refusal};
+use muster_scheduling::model::{LabelSelector, NamespaceScope, Protocol, Refusal, SelectorOperator, SelectorTerm};
 
 use super::*;
-use crate::{DefaultSpread, read_scheduler_config};
+use crate::{DefaultSpread, Owning, read_scheduler_config};
 
 /// Effective requests of a pod with these containers.
 fn requests(spec: &str) -> String {
@@ -42,6 +42,14 @@ fn a_pod_that_is_resized_holds_the_larger_amount() {
     let text = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}, \
                 status: {containerStatuses: [{name: c, allocatedResources: {cpu: 500m}, resources: {requests: {cpu: 2, memory: 1}}}]}}";
     assert_eq!(amounts(&only_spec(&snapshot(text)).requests), "cpu=2000 memory=1 pods=1");
+    // The kubelet will never grant more than it has.
+    let refused = text
+        .replace("status: {", "status: {conditions: [{type: PodResizePending, status: 'True', reason: Infeasible}], ");
+    let refused = refused.replace("resources: {requests: {cpu: 1}}", "resources: {requests: {cpu: 64}}");
+    assert_eq!(amounts(&only_spec(&snapshot(&refused)).requests), "cpu=2000 memory=1 pods=1");
+    let of_pod = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {resources: {requests: {cpu: 1}}, containers: [{name: c}]}, \
+                  status: {allocatedResources: {cpu: 3}, resources: {requests: {cpu: 2}}}}";
+    assert_eq!(amounts(&only_spec(&snapshot(of_pod)).requests), "cpu=3000 pods=1");
 }
 
 #[test]
@@ -393,6 +401,32 @@ fn the_default_spread_is_for_pods_that_belong_together() {
     assert!(deduced[0].selector.matches(&[("app", "w")].into_iter().collect()));
     let own = workload.replace("spec: {containers", "spec: {topologySpreadConstraints: [{maxSkew: 9, topologyKey: y, whenUnsatisfiable: ScheduleAnyway}], containers");
     assert_eq!(spread(&own)[0].max_skew, 9);
+    let mut manifests = read_text(
+        "input",
+        &pod("a", "").replacen(
+            "metadata: {",
+            "metadata: {ownerReferences: [{kind: ReplicaSet, name: w, controller: true}], ",
+            1,
+        ),
+    )
+    .unwrap();
+    let selector = [("app", "live")].into_iter().map(|(key, value)| SelectorTerm {
+        key: key.into(),
+        operator: SelectorOperator::In,
+        values: vec![value.into()],
+    });
+    manifests.owners.push(Owning {
+        kind: "ReplicaSet",
+        path: "default/w".into(),
+        selector: LabelSelector::Terms(selector.collect()),
+    });
+    let live = assemble(&manifests, &settings, &|_| Catalogue::default()).unwrap();
+    assert!(only_spec(&live).spread[0].selector.matches(&[("app", "live")].into_iter().collect()));
+    let controller = workload
+        .replace("apps/v1", "v1")
+        .replace("Deployment", "ReplicationController")
+        .replace("selector: {matchLabels: {app: w}}", "selector: {app: w}");
+    assert!(spread(&controller)[0].selector.matches(&[("app", "w")].into_iter().collect()));
     let service = "{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {selector: {app: x}}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: x}}, spec: {containers: [{name: c}]}}";
     assert!(spread(service)[0].selector.matches(&[("app", "x")].into_iter().collect()));
 }

@@ -49,6 +49,7 @@ fn plan() -> PlanDocument {
         ],
         existing_nodes: vec![ExistingNode { name: "ip-10-0-0-1".to_owned(), pods: vec!["default/cart-1".to_owned()] }],
         unschedulable: Vec::new(),
+        preferences: Vec::new(),
         summary: Summary {
             pods: 6,
             scheduled: 6,

@@ -1,0 +1,82 @@
+//! Numbers of EBS volumes that EC2 instances can attach.
+
+/// CSI driver of EBS volumes.
+pub const EBS_DRIVER: &str = "ebs.csi.aws.com";
+
+/// Attachments of a Nitro instance whose type is not in the table.
+const USUAL: Attachments = Attachments { count: 27, shared: true };
+
+/// Network interfaces beyond the first that a node has once the driver of EBS volumes starts: the CNI plugin of the VPC
+/// attaches one in advance.
+const MORE_INTERFACES: u32 = 1;
+
+/// Attachments of an instance type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Attachments {
+    count: u32,
+    /// True if network interfaces beyond the first take attachments, too.
+    shared: bool,
+}
+
+/// Returns the number of volumes that the driver of EBS volumes will report for a new node of `instance_type`, which is
+/// launched with `disks` volumes: at least one, as by the driver.
+#[must_use]
+pub fn ebs_volumes(instance_type: &str, disks: u32) -> u32 {
+    let Attachments { count, shared } = attachments(instance_type);
+    let interfaces = if shared { MORE_INTERFACES } else { 0 };
+    count.saturating_sub(disks.max(1)).saturating_sub(interfaces).max(1)
+}
+
+fn attachments(instance_type: &str) -> Attachments {
+    let Some((family, size)) = instance_type.split_once('.') else { return USUAL };
+    let rows = include_str!("../data/attach-limits.tsv").lines().filter(|row| !row.starts_with('#'));
+    let of_row = |row: &str| {
+        let mut columns = row.split('\t');
+        if columns.next() != Some(family) {
+            return None;
+        }
+        let shared = columns.next() == Some("shared");
+        let groups = columns.next()?.split(' ').filter_map(|group| group.split_once(':'));
+        let mut counts = groups.filter(|(_, sizes)| sizes.split(',').any(|one| one == size)).map(|(count, _)| count);
+        Some(Attachments { count: counts.next()?.parse().ok()?, shared })
+    };
+    rows.filter_map(of_row).next().unwrap_or(USUAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_what_types_can_attach() {
+        // Of 27, the root volume and a second interface take one each.
+        assert_eq!(ebs_volumes("m5.large", 1), 25);
+        assert_eq!(ebs_volumes("m7g.xlarge", 2), 24);
+        // Dedicated attachments are for volumes alone.
+        assert_eq!(ebs_volumes("m7i.large", 1), 31);
+        assert_eq!(ebs_volumes("m7i.48xlarge", 1), 127);
+        assert_eq!(ebs_volumes("m4.large", 1), 38);
+        assert_eq!(ebs_volumes("d3.8xlarge", 1), 1);
+        assert_eq!(ebs_volumes("d3.8xlarge", 9), 1);
+        assert_eq!(ebs_volumes("unknown", 1), 25);
+    }
+
+    #[test]
+    fn every_row_of_the_table_is_read() {
+        let rows = include_str!("../data/attach-limits.tsv").lines().filter(|row| !row.starts_with('#'));
+        let mut types = 0;
+        for row in rows {
+            let columns: Vec<&str> = row.split('\t').collect();
+            let [family, kind, groups] = columns[..] else { panic!("{row}") };
+            for (count, size) in groups.split(' ').flat_map(|group| {
+                let (count, sizes) = group.split_once(':').expect(row);
+                sizes.split(',').map(move |size| (count, size))
+            }) {
+                let expected = Attachments { count: count.parse().expect(row), shared: kind == "shared" };
+                assert_eq!(attachments(&format!("{family}.{size}")), expected, "{row}");
+                types += 1;
+            }
+        }
+        assert!(types > 500, "{types}");
+    }
+}

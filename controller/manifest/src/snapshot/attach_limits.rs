@@ -1,0 +1,126 @@
+//! Attach limits of nodes that do not exist yet, by instance type, as resources of the types.
+//!
+//! A limit is what the CSINodes of the pool's class say about nodes of the type; else, for EBS, that of a table. Nodes that
+//! are starting have it, too, until their driver has registered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use muster_api::attachments::{EBS_DRIVER, ebs_volumes};
+use muster_api::labels::INSTANCE_FAMILY;
+use muster_scheduling::labels::{INSTANCE_TYPE, NODE_POOL};
+use muster_scheduling::model::{InstanceType, Labels, Node, Problem, Resource};
+use rustc_hash::FxHashMap;
+
+use super::pools::class_of;
+use crate::{CsiNode, Manifests, NodeClass};
+
+/// Divisor of the limit in the table for the least that is believed of nodes: a node cannot say of itself that it holds
+/// next to nothing, and so have others bought.
+const LEAST_PART: u32 = 2;
+
+/// Limits that nodes say, by catalogue, instance type and driver.
+type Said<'m> = BTreeMap<(usize, &'m str, &'m str), Vec<u32>>;
+
+/// Adds the attach limits of the drivers in use to the instance types, and to nodes that are starting.
+pub(super) fn apply(manifests: &Manifests, problem: &mut Problem) {
+    let attachments = problem.specs.iter().flat_map(|spec| &spec.attachments);
+    let drivers: BTreeSet<Arc<str>> = attachments.map(|attachment| Arc::clone(&attachment.driver)).collect();
+    if drivers.is_empty() {
+        return;
+    }
+    let catalogue_of: BTreeMap<Arc<str>, usize> =
+        problem.pools.iter().map(|pool| (Arc::clone(&pool.name), pool.catalogue)).collect();
+    let said = said(manifests, &catalogue_of);
+    for catalogue in 0..problem.catalogues.len() {
+        let disks = disks(manifests, problem, catalogue);
+        let mut limits: Vec<(usize, Resource, i64)> = Vec::new();
+        for (index, one) in problem.catalogues[catalogue].iter().enumerate() {
+            for driver in &drivers {
+                let resource = Resource::attachable(driver);
+                let told = said.get(&(catalogue, &*one.name, &**driver));
+                let limit = limit(one, driver, disks, told).filter(|_| !one.capacity.contains(&resource));
+                limits.extend(limit.map(|limit| (index, resource, i64::from(limit))));
+            }
+        }
+        if !limits.is_empty() {
+            problem.catalogues[catalogue].edit(|types| {
+                limits.into_iter().for_each(|(index, resource, limit)| types[index].capacity.set(resource, limit));
+            });
+        }
+    }
+    limit_starting_nodes(problem, &catalogue_of);
+}
+
+/// Returns the number of volumes of `driver` that a node of the type can attach, if it is known.
+fn limit(one: &InstanceType, driver: &str, disks: u32, said: Option<&Vec<u32>>) -> Option<u32> {
+    let of_ec2 = driver == EBS_DRIVER && one.requirements.get(INSTANCE_FAMILY).is_some();
+    let table = of_ec2.then(|| ebs_volumes(&one.name, disks));
+    let middle = said.and_then(|all| {
+        let mut all = all.clone();
+        all.sort_unstable();
+        all.get(all.len().saturating_sub(1) / 2).copied()
+    });
+    middle.map(|middle| middle.max(table.unwrap_or(0) / LEAST_PART)).or(table)
+}
+
+fn said<'m>(manifests: &'m Manifests, catalogue_of: &BTreeMap<Arc<str>, usize>) -> Said<'m> {
+    let csi_nodes: FxHashMap<&str, &CsiNode> = manifests.csi_nodes.iter().map(|node| (&*node.name, node)).collect();
+    let mut said = Said::new();
+    for node in &manifests.nodes {
+        let labels = &node.meta.labels;
+        let place = catalogue_of_node(labels, catalogue_of);
+        let (Some(csi_node), Some((catalogue, name))) = (csi_nodes.get(&*node.meta.name), place) else { continue };
+        for (driver, limit) in &csi_node.limits {
+            said.entry((catalogue, name, driver)).or_default().push(*limit);
+        }
+    }
+    said
+}
+
+/// Returns the catalogue of the pool of a node, and the node's instance type.
+fn catalogue_of_node<'l>(labels: &'l Labels, catalogue_of: &BTreeMap<Arc<str>, usize>) -> Option<(usize, &'l str)> {
+    Some((*catalogue_of.get(labels.get(NODE_POOL)?)?, labels.get(INSTANCE_TYPE)?))
+}
+
+/// Returns the number of volumes with which the nodes of a catalogue are launched.
+fn disks(manifests: &Manifests, problem: &Problem, catalogue: usize) -> u32 {
+    let pool = problem.pools.iter().find(|pool| pool.catalogue == catalogue);
+    let pool = pool.and_then(|pool| manifests.node_pools.iter().find(|one| one.meta.name == pool.name));
+    pool.and_then(|pool| class_of(manifests, &pool.class)).map_or(1, disks_of_class)
+}
+
+fn disks_of_class(class: &NodeClass) -> u32 {
+    let spec = |path: &str| class.object.pointer(path);
+    let text = |path: &str| spec(path).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let mappings = spec("/spec/blockDeviceMappings").and_then(serde_json::Value::as_array).map_or(0, Vec::len);
+    // Bottlerocket has its data on a volume of its own.
+    let bottlerocket = text("/spec/amiFamily") == "Bottlerocket"
+        || text("/spec/amiSelectorTerms/0/alias").starts_with("bottlerocket@");
+    match u32::try_from(mappings).unwrap_or(u32::MAX) {
+        0 if bottlerocket => 2,
+        mappings => mappings.max(1),
+    }
+}
+
+/// Gives nodes that are not initialized the limits of their types, for drivers that have not registered there.
+fn limit_starting_nodes(problem: &mut Problem, catalogue_of: &BTreeMap<Arc<str>, usize>) {
+    let Problem { nodes, catalogues, specs, .. } = problem;
+    for node in nodes.iter_mut().filter(|node| !node.initialized && !node.deleting) {
+        let Some((catalogue, name)) = catalogue_of_node(&node.labels, catalogue_of) else { continue };
+        let Some(one) = catalogues[catalogue].iter().find(|one| &*one.name == name) else { continue };
+        let missing: Vec<(Arc<str>, u32)> =
+            one.capacity.attach_limits().into_iter().filter(|(driver, _)| !knows(node, driver)).collect();
+        for (driver, limit) in missing {
+            let bound = node.bound.iter().flat_map(|bound| &specs[bound.spec].attachments);
+            let used: BTreeSet<&Arc<str>> = bound.filter(|one| one.driver == driver).map(|one| &one.claim).collect();
+            let left = limit.saturating_sub(u32::try_from(used.len()).unwrap_or(u32::MAX));
+            node.attach_limits.push((driver, left));
+        }
+        node.attach_limits.sort();
+    }
+}
+
+fn knows(node: &Node, driver: &str) -> bool {
+    node.attach_limits.iter().any(|(known, _)| **known == *driver)
+}
