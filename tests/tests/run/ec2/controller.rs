@@ -60,11 +60,6 @@ impl Ground {
         self.controller_with(listening(queue), None).await
     }
 
-    /// The same as `controller`, which reads the queue of this name.
-    pub(crate) async fn listening_controller(&self, queue: &str) -> Controller {
-        self.controller_with(listening(queue), None).await
-    }
-
     pub(crate) async fn controller_with(&self, options: ec2::Options, lease: Option<&str>) -> Controller {
         self.controller_as(options, |options| Options { lease: lease.map(str::to_owned), ..options }).await
     }

@@ -193,7 +193,7 @@ fn requests() {
                 it.pause.disruption = true;
             },
             1006,
-            &[],
+            &["look again at 2595600"],
         ),
     ]);
 }
