@@ -17,10 +17,11 @@
 //! ```
 //!
 //! `watch` keeps the state current, object by object. `edge` applies the steps of the stages, `ec2` and `kwok` are
-//! clouds with the interface of `provider`, and `run` is the controller that drives all of them. `agents` serves the node
-//! agents if that is enabled. Their reports, and the cloud's notices of interruption, become conditions of NodeClaims
-//! (`facts`), which the stages read like any other condition. All of these need the feature `cluster`; without it the
-//! program works on files.
+//! `watch` keeps the state current, object by object. `edge` applies the steps of the stages, `ec2` and `kwok` are
+//! clouds with the interface of `provider`, and `run` is the controller that drives all of them. `agents` serves the
+//! node agents if that is enabled. Their reports, and the cloud's notices of interruption, become conditions of
+//! NodeClaims (`facts`), which the stages read like any other condition. All of these need the feature `cluster`;
+//! without it the program works on files.
 //!
 //! `muster_simulate` runs a cluster in virtual time with the same stages and an in-memory edge.
 //!

@@ -2,8 +2,7 @@
 
 use muster_scheduling::model::{Resource, Resources};
 
-use crate::capacity::kubelet;
-use crate::capacity::{self, MIB};
+use crate::capacity::{self, MIB, kubelet};
 use crate::class::{ClassSettings, Threshold};
 use crate::facts::InstanceTypeFacts;
 

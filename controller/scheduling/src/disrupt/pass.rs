@@ -9,6 +9,7 @@ use super::budgets::Ledger;
 use super::candidates::{consolidation_block, node_block, pods_block};
 use super::decision::{Block, Blocked, Command, Decision, Method};
 use super::input::{Cause, DisruptionInput, ManagedNode};
+use super::validation::places_hold;
 use super::world::{Trial, World};
 use super::{Repair, Settings};
 use crate::solution::{NewNode, Solution};
@@ -236,7 +237,7 @@ impl<'a> Pass<'a> {
             blocked: Vec::new(),
             arrivals: self.world.arrivals.clone(),
         };
-        super::validation::places_hold(self.input(), &self.world.settings.options, &so_far)
+        places_hold(self.input(), &self.world.settings.options, &so_far)
     }
 
     /// Disrupts nodes without pods that would have to move: all that the budgets allow, in one command.
