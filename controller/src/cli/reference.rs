@@ -109,6 +109,7 @@ const OWN: [&str; 15] = [
     "max-launches-per-minute",
     "move-price",
     "output",
+    "preference-price",
     "wait-for-unschedulable-mark",
 ];
 

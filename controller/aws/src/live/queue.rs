@@ -94,7 +94,7 @@ impl Queue {
             });
             let entries: Vec<_> = entries
                 .collect::<Result<_, _>>()
-                .map_err(|error| CloudError::Transient { message: format!("sqs:DeleteMessage: {error}") })?;
+                .map_err(|error| CloudError::Transient { message: format!("a message cannot be deleted: {error}") })?;
             let ask = || self.aws.sqs.delete_message_batch().queue_url(&url).set_entries(Some(entries.clone())).send();
             let asked = self.caller.call(Family::Queue, "sqs:DeleteMessage", ask).await;
             let answer = asked.map_err(|failure| self.error(failure))?;

@@ -84,7 +84,9 @@ pub fn read(body: &str) -> Content {
     if body.len() > LONGEST {
         return Content::Malformed(format!("it has {} bytes, and EventBridge sends {LONGEST} at most", body.len()));
     }
-    let envelope: Envelope = match serde_json::from_str(body) {
+    // Through a map: an array of no elements would be read as an event without fields.
+    let envelope = serde_json::from_str::<serde_json::Map<String, Value>>(body);
+    let envelope: Envelope = match envelope.and_then(|fields| serde_json::from_value(Value::Object(fields))) {
         Ok(envelope) => envelope,
         Err(error) => return Content::Malformed(format!("it is not an event of EventBridge: {error}")),
     };

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::leftovers;
+use super::{leftovers, rival};
 use crate::compile::{Compiled, flexible};
 use crate::labels::INSTANCE_TYPE;
 use crate::model::{
@@ -48,10 +48,13 @@ fn is_choosy(pool: &NodePool) -> bool {
 }
 
 fn is_better(compiled: &Compiled<'_>, one: &Solution, other: &Solution) -> bool {
-    let price = |solution: &Solution| solution.new_nodes.iter().map(|node| node.price).sum::<f64>();
     let left = |solution: &Solution| leftovers::left_by_priority(compiled, solution);
     let (one_left, other_left) = (left(one), left(other));
-    one_left < other_left || one_left == other_left && price(one) < price(other) - 1e-9
+    let (one_weight, other_weight) = (rival::weight(compiled, one), rival::weight(compiled, other));
+    one_left < other_left
+        || one_left == other_left
+            && (one_weight > other_weight
+                || one_weight == other_weight && rival::price(one) < rival::price(other) - 1e-9)
 }
 
 /// Returns `problem` with `pools` limited to types of which `nodes` stay within the limits. `None` if no pool has enough

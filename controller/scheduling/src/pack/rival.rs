@@ -67,13 +67,13 @@ fn wins(compiled: &Compiled<'_>, other: &Solution, known: &Solution) -> bool {
 }
 
 /// Price of the new nodes, in USD per hour.
-fn price(solution: &Solution) -> f64 {
+pub(super) fn price(solution: &Solution) -> f64 {
     solution.new_nodes.iter().map(|node| node.price).sum()
 }
 
 /// Sum over the pods on new nodes of the weight of their pool. Pools of higher weight are used first, even if they cost
 /// more.
-fn weight(compiled: &Compiled<'_>, solution: &Solution) -> i64 {
+pub(super) fn weight(compiled: &Compiled<'_>, solution: &Solution) -> i64 {
     let nodes = solution.new_nodes.iter();
     nodes.map(|node| i64::from(compiled.problem.pools[node.pool].weight) * node.pods.len() as i64).sum()
 }
