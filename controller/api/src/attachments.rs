@@ -1,5 +1,8 @@
 //! Numbers of EBS volumes that EC2 instances can attach.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// CSI driver of EBS volumes.
 pub const EBS_DRIVER: &str = "ebs.csi.aws.com";
 
@@ -28,19 +31,25 @@ pub fn ebs_volumes(instance_type: &str, disks: u32) -> u32 {
 }
 
 fn attachments(instance_type: &str) -> Attachments {
-    let Some((family, size)) = instance_type.split_once('.') else { return USUAL };
+    static TABLE: LazyLock<HashMap<(&str, &str), Attachments>> = LazyLock::new(|| rows().collect());
+    let row = instance_type.split_once('.').and_then(|name| TABLE.get(&name));
+    row.copied().unwrap_or(USUAL)
+}
+
+/// Returns the rows of the table, by family and size.
+fn rows() -> impl Iterator<Item = ((&'static str, &'static str), Attachments)> {
     let rows = include_str!("../data/attach-limits.tsv").lines().filter(|row| !row.starts_with('#'));
-    let of_row = |row: &str| {
+    rows.filter_map(|row| {
         let mut columns = row.split('\t');
-        if columns.next() != Some(family) {
-            return None;
-        }
-        let shared = columns.next() == Some("shared");
+        let (family, shared) = (columns.next()?, columns.next()? == "shared");
         let groups = columns.next()?.split(' ').filter_map(|group| group.split_once(':'));
-        let mut counts = groups.filter(|(_, sizes)| sizes.split(',').any(|one| one == size)).map(|(count, _)| count);
-        Some(Attachments { count: counts.next()?.parse().ok()?, shared })
-    };
-    rows.filter_map(of_row).next().unwrap_or(USUAL)
+        Some(groups.flat_map(move |(count, sizes)| {
+            let count = count.parse().ok();
+            let of_size = move |size| Some(((family, size), Attachments { count: count?, shared }));
+            sizes.split(',').filter_map(of_size)
+        }))
+    })
+    .flatten()
 }
 
 #[cfg(test)]

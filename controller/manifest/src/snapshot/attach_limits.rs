@@ -29,6 +29,8 @@ pub(super) fn apply(manifests: &Manifests, problem: &mut Problem) {
     if drivers.is_empty() {
         return;
     }
+    let drivers: Vec<(Resource, Arc<str>)> =
+        drivers.into_iter().map(|driver| (Resource::attachable(&driver), driver)).collect();
     let catalogue_of: BTreeMap<Arc<str>, usize> =
         problem.pools.iter().map(|pool| (Arc::clone(&pool.name), pool.catalogue)).collect();
     let said = said(manifests, &catalogue_of);
@@ -36,17 +38,14 @@ pub(super) fn apply(manifests: &Manifests, problem: &mut Problem) {
         let disks = disks(manifests, problem, catalogue);
         let mut limits: Vec<(usize, Resource, i64)> = Vec::new();
         for (index, one) in problem.catalogues[catalogue].iter().enumerate() {
-            for driver in &drivers {
-                let resource = Resource::attachable(driver);
+            for (resource, driver) in &drivers {
                 let told = said.get(&(catalogue, &*one.name, &**driver));
-                let limit = limit(one, driver, disks, told).filter(|_| !one.capacity.contains(&resource));
-                limits.extend(limit.map(|limit| (index, resource, i64::from(limit))));
+                let limit = limit(one, driver, disks, told).filter(|_| !one.capacity.contains(resource));
+                limits.extend(limit.map(|limit| (index, resource.clone(), i64::from(limit))));
             }
         }
         if !limits.is_empty() {
-            problem.catalogues[catalogue].edit(|types| {
-                limits.into_iter().for_each(|(index, resource, limit)| types[index].capacity.set(resource, limit));
-            });
+            problem.catalogues[catalogue].set_capacities(limits);
         }
     }
     limit_starting_nodes(problem, &catalogue_of);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -34,6 +34,14 @@ struct Ingested {
     allocatable: Vec<i64>,
     /// Maximum allocatable amount of any type, by resource.
     most: Vec<i64>,
+    /// The last catalogue that [`Catalogue::set_capacities`] made of this one.
+    edition: Mutex<Option<Edition>>,
+}
+
+/// Catalogue with other capacities: index of the type, resource and amount of each.
+struct Edition {
+    amounts: Vec<(usize, Resource, i64)>,
+    made: Arc<Ingested>,
 }
 
 /// One label of all types: the distinct requirements on it, and the index of the requirement of each type.
@@ -105,6 +113,7 @@ impl Catalogue {
             resources,
             allocatable,
             most,
+            edition: Mutex::default(),
         };
         Self(Arc::new(ingested), None)
     }
@@ -119,6 +128,25 @@ impl Catalogue {
         let mut types = self.0.types.clone();
         change(&mut types);
         *self = Self(Self::new(types).0, self.1.take());
+    }
+
+    /// Sets capacities: index of the type, resource and amount of each. The result of equal amounts is shared, since a
+    /// catalogue costs more than a plan of few pods and snapshots of one cluster need the same one again.
+    pub fn set_capacities(&mut self, amounts: Vec<(usize, Resource, i64)>) {
+        let base = Arc::clone(&self.0);
+        let mut edition = base.edition.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = edition.as_ref().filter(|known| known.amounts == amounts) {
+            self.0 = Arc::clone(&known.made);
+            return;
+        }
+        self.edit(|types| {
+            for (index, resource, amount) in &amounts {
+                if let Some(one) = types.get_mut(*index) {
+                    one.capacity.set(resource.clone(), *amount);
+                }
+            }
+        });
+        *edition = Some(Edition { amounts, made: Arc::clone(&self.0) });
     }
 
     /// Replaces the catalogue as [`Catalogue::edit`] does, and keeps the types before `change` as those that the cloud
