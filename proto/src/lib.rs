@@ -16,7 +16,7 @@
 
 /// `grpc.health.v1`: Check, List, Watch.
 #[path = "generated/grpc.health.v1.rs"]
-#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, reason = "written by the generator")]
+#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, clippy::too_many_lines, reason = "written by the generator")]
 #[rustfmt::skip]
 pub mod health;
 
@@ -26,19 +26,19 @@ mod hidden;
 
 /// `muster.v1`: the APIs of the agent's socket and of the controller.
 #[path = "generated/muster.v1.rs"]
-#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, reason = "written by the generator")]
+#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, clippy::too_many_lines, reason = "written by the generator")]
 #[rustfmt::skip]
 pub mod muster;
 
 /// `v1` of the kubelet's PodResources API.
 #[path = "generated/v1.rs"]
-#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, reason = "written by the generator")]
+#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, clippy::too_many_lines, reason = "written by the generator")]
 #[rustfmt::skip]
 pub mod pod_resources;
 
 /// `runtime.v1` of the CRI, limited to the calls that the agent makes.
 #[path = "generated/runtime.v1.rs"]
-#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, reason = "written by the generator")]
+#[allow(missing_docs, unused_qualifications, clippy::allow_attributes_without_reason, clippy::must_use_candidate, clippy::too_many_lines, reason = "written by the generator")]
 #[rustfmt::skip]
 pub mod container_runtime;
 

@@ -1,6 +1,6 @@
 //! Numbers of EBS volumes that EC2 instances can attach.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// CSI driver of EBS volumes.
@@ -31,7 +31,7 @@ pub fn ebs_volumes(instance_type: &str, disks: u32) -> u32 {
 }
 
 fn attachments(instance_type: &str) -> Attachments {
-    static TABLE: LazyLock<HashMap<(&str, &str), Attachments>> = LazyLock::new(|| rows().collect());
+    static TABLE: LazyLock<BTreeMap<(&str, &str), Attachments>> = LazyLock::new(|| rows().collect());
     let row = instance_type.split_once('.').and_then(|name| TABLE.get(&name));
     row.copied().unwrap_or(USUAL)
 }

@@ -108,45 +108,12 @@ pub async fn serve<S: Sources, O: Operators>(
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let Gateway { sources, operators, authority, policy, certificates, limits, refusals, statuses, clock } = gateway;
-    let policy = Arc::new(policy);
-    let enrolments = Enrolments {
-        sources: Arc::clone(&sources),
-        authority: authority.clone(),
-        policy: Arc::clone(&policy),
-        certificates: Arc::new(certificates),
-        at_once: Semaphore::new(limits.enrolments),
-        recent: Recent::new(limits.certificate_interval, Instant::now()),
-        refusals: refusals.clone(),
-        clock,
-    };
-    let gate = Arc::new(Gate::new(sources, policy, refusals.clone()));
-    let reception = Reception::new(Arc::clone(&operators), refusals.clone(), &limits);
-    let reports = Reports {
-        gate: Arc::clone(&gate),
-        streams: Streams::new(Instant::now()),
-        interval: limits.report_interval,
-        authority: authority.clone(),
-    };
-    let turns = Turns::default();
-    let ((v1, v1alpha), reflections) = (reflection()?, Arc::new(Semaphore::new(limits.reflections)));
-    let routes = Routes::new(EnrolmentServer::new(enrolments).max_decoding_message_size(ENROLMENT))
-        .add_service(NodeReportsServer::new(reports).max_decoding_message_size(MESSAGE))
-        .add_service(
-            DiagnosisServer::new(Answers::new(Arc::clone(&operators), turns.clone()))
-                .max_decoding_message_size(QUESTION),
-        )
-        .add_service(FleetServer::new(Orders::new(operators, turns, limits.watches)).max_decoding_message_size(ORDER))
-        .add_service(HealthServer::new(HealthOf(statuses)))
-        .add_service(Bounded::new(v1, Arc::clone(&reflections)))
-        .add_service(Bounded::new(v1alpha, reflections))
-        .prepare();
-    let arrivals = Arrivals::new(&limits, Instant::now());
-    let places = |most: usize| Arc::new(Semaphore::new(most));
+    let refusals = gateway.refusals.clone();
+    let shared = Arc::new(Shared::new(gateway)?);
+    let limits = &shared.limits;
+    let arrivals = Arrivals::new(limits, Instant::now());
     // Strangers, however many networks they have, take no place from a node that reconnects.
     let (of_strangers, of_nodes) = (places(limits.handshakes), places(limits.handshakes));
-    let (strangers, nodes) = (places(limits.strangers), places(limits.connections));
-    let shared = Arc::new(Shared { gate, reception, routes, authority, strangers, nodes, limits, clock });
     let (ending_tx, ending) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(shutdown);
@@ -184,6 +151,55 @@ pub async fn serve<S: Sources, O: Operators>(
     let _nobody_is_connected = ending_tx.send(true);
     while connections.join_next().await.is_some() {}
     Ok(())
+}
+
+// === impl Shared ===
+
+impl<S: Sources, O: Operators> Shared<S, O> {
+    fn new(gateway: Gateway<S, O>) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let Gateway { sources, operators, authority, policy, certificates, limits, refusals, statuses, clock } =
+            gateway;
+        let policy = Arc::new(policy);
+        let enrolments = Enrolments {
+            sources: Arc::clone(&sources),
+            authority: authority.clone(),
+            policy: Arc::clone(&policy),
+            certificates: Arc::new(certificates),
+            at_once: Semaphore::new(limits.enrolments),
+            recent: Recent::new(limits.certificate_interval, Instant::now()),
+            refusals: refusals.clone(),
+            clock,
+        };
+        let gate = Arc::new(Gate::new(sources, policy, refusals.clone()));
+        let reception = Reception::new(Arc::clone(&operators), refusals.clone(), &limits);
+        let reports = Reports {
+            gate: Arc::clone(&gate),
+            streams: Streams::new(Instant::now()),
+            interval: limits.report_interval,
+            authority: authority.clone(),
+        };
+        let turns = Turns::default();
+        let ((v1, v1alpha), reflections) = (reflection()?, Arc::new(Semaphore::new(limits.reflections)));
+        let routes = Routes::new(EnrolmentServer::new(enrolments).max_decoding_message_size(ENROLMENT))
+            .add_service(NodeReportsServer::new(reports).max_decoding_message_size(MESSAGE))
+            .add_service(
+                DiagnosisServer::new(Answers::new(Arc::clone(&operators), turns.clone()))
+                    .max_decoding_message_size(QUESTION),
+            )
+            .add_service(
+                FleetServer::new(Orders::new(operators, turns, limits.watches)).max_decoding_message_size(ORDER),
+            )
+            .add_service(HealthServer::new(HealthOf(statuses)))
+            .add_service(Bounded::new(v1, Arc::clone(&reflections)))
+            .add_service(Bounded::new(v1alpha, reflections))
+            .prepare();
+        let (strangers, nodes) = (places(limits.strangers), places(limits.connections));
+        Ok(Self { gate, reception, routes, authority, strangers, nodes, limits, clock })
+    }
+}
+
+fn places(most: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(most))
 }
 
 async fn connection<S: Sources, O: Operators>(

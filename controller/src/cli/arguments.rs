@@ -11,7 +11,10 @@ use clap_complete::Shell;
 use self::iam_policy::IamPolicyArguments;
 pub(crate) use self::run::RunArguments;
 #[cfg(feature = "cluster")]
-pub(crate) use self::run::{CloudName, Ec2Arguments, ReportFormat};
+pub(crate) use self::run::{
+    AgentArguments, CloudName, Ec2Arguments, IneffectiveArguments, LeaseArguments, LogArguments, PolicyArguments,
+    ReportFormat,
+};
 
 /// The command line of `muster`.
 #[derive(Debug, Parser)]

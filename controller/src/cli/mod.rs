@@ -34,8 +34,6 @@ mod quantity;
 mod refused;
 #[cfg(feature = "cluster")]
 mod run;
-#[cfg(feature = "cluster")]
-mod run_warnings;
 mod settings;
 mod simulate;
 mod types;

@@ -94,7 +94,7 @@ fn the_reference_is_current() {
 }
 
 /// Options of `muster run` that Karpenter does not have.
-const OWN: [&str; 15] = [
+const OWN: [&str; 16] = [
     "agent-address",
     "agent-health-port",
     "agent-identity-certificates",

@@ -215,7 +215,10 @@ mod tests {
             ["muster", "run", "-metrics-port=9000", "-log-level", "debug", "--cloud=kwok", "-disable-leader-election"];
         let parsed = parse(typed.map(OsString::from).to_vec()).unwrap();
         let super::super::arguments::Command::Run(run) = parsed.command else { panic!() };
-        assert_eq!((run.metrics_port, run.log_level.as_str(), run.disable_leader_election), (9000, "debug", true));
+        assert_eq!(
+            (run.metrics_port, run.log.log_level.as_str(), run.lease.disable_leader_election),
+            (9000, "debug", true)
+        );
         // Other commands have short options.
         let typed = ["muster", "plan", "-f", "a", "-strict"];
         assert!(parse(typed.map(OsString::from).to_vec()).is_err());

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use http::{Method, Request};
-use muster_api::NodeClassReference;
 use muster_api::annotations::POD_DELETION_COST;
+use muster_api::{NodeClaim, NodeClassReference};
 use muster_stages::lifecycle::set_condition;
 use muster_stages::step::{MetaChange, Subject, Write};
 use serde::{Deserialize, Serialize};
@@ -56,15 +56,7 @@ pub(super) enum Defect {
 /// Returns the request for a write. Fails for events and cloud calls, and for objects that `observed` does not contain.
 pub(super) fn request(write: &Write, observed: &ObservedVersions) -> Result<Request<Vec<u8>>, Defect> {
     match write {
-        Write::CreateClaim(claim) => {
-            let mut body = serde_json::to_value(claim).map_err(|error| Defect::NoRequest(error.to_string()))?;
-            if let Value::Object(fields) = &mut body {
-                fields.entry("apiVersion").or_insert_with(|| json!("karpenter.sh/v1"));
-                fields.entry("kind").or_insert_with(|| json!("NodeClaim"));
-                fields.remove("status");
-            }
-            send(Method::POST, CLAIMS.to_owned(), &body)
-        }
+        Write::CreateClaim(claim) => send(Method::POST, CLAIMS.to_owned(), &new_claim(claim)?),
         Write::ClaimMeta { name, change } => {
             patch(of(CLAIMS, name), &meta_patch(change, &version(observed, Kind::Claim, name)?))
         }
@@ -134,6 +126,17 @@ pub(super) fn request(write: &Write, observed: &ObservedVersions) -> Result<Requ
         Write::DeletePod { pod, grace } => delete(pod_path(pod), &pod.uid, Some(grace.as_secs())),
         Write::Cloud(_) | Write::Event(_) => Err(Defect::NoRequest(write.name().to_owned())),
     }
+}
+
+/// Returns the body that creates a NodeClaim.
+fn new_claim(claim: &NodeClaim) -> Result<Value, Defect> {
+    let mut body = serde_json::to_value(claim).map_err(|error| Defect::NoRequest(error.to_string()))?;
+    if let Value::Object(fields) = &mut body {
+        fields.entry("apiVersion").or_insert_with(|| json!("karpenter.sh/v1"));
+        fields.entry("kind").or_insert_with(|| json!("NodeClaim"));
+        fields.remove("status");
+    }
+    Ok(body)
 }
 
 /// Returns a merge patch from `before` to `after` that does not touch fields which neither has.

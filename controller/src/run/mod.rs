@@ -51,12 +51,12 @@ use muster_stages::lifecycle::Answers;
 use muster_stages::lifecycle::caps::Caps;
 use muster_stages::provision::Lengths;
 use muster_stages::step::Call;
-use tokio::sync::watch as channel;
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
 
 use self::context::{LeaderContext, Settings};
 pub use self::dry_run::{Disruption, Launch, Report, Unplaced};
-use self::election::Candidate;
+use self::election::{Candidate, Standing};
 use self::metrics::Metrics;
 use crate::agents;
 use crate::ec2;
@@ -305,7 +305,7 @@ pub async fn run_in<P: Provider>(
         settings: options.snapshot.clone(),
         choices: options.disruption,
     };
-    let (gate, mut fence) = Fence::closed();
+    let (gate, fence) = Fence::closed();
     // Events have a rate limit of their own, so that they do not delay writes.
     let recorder = Recorder::new(client.clone(), Pace::new(qps.div_ceil(4), burst.div_ceil(4)), &identity);
     let facts = ClaimFacts::new(cluster_cache.clone(), client.clone(), recorder.clone(), now);
@@ -317,97 +317,85 @@ pub async fn run_in<P: Provider>(
     let context = LeaderContext::new(cluster_cache.clone(), cloud, edge.seen_by(observers), settings, metrics.clone());
     let held = lease.clone().map(|name| (Api::namespaced(client.clone(), &namespace), name));
     let (counter, mut orders) = orders::counter(Arc::clone(&context), fence.clone(), held);
-    let mut of_agents = None;
-    if let Some((of, cloud)) = to_serve {
-        let (client, namespace) = (client.clone(), namespace.clone());
-        let (refusals, boots, orders) = (metrics.refusals_of_agents(), metrics.boots(), Arc::new(counter));
-        let fence = fence.clone();
+    let of_agents = to_serve.map(|(of, cloud)| {
         let place = agents::Place {
             cluster_cache,
             facts: Arc::clone(&facts),
-            client,
-            namespace,
+            client: client.clone(),
+            namespace: namespace.clone(),
             cloud,
-            refusals,
-            boots,
+            refusals: metrics.refusals_of_agents(),
+            boots: metrics.boots(),
             knowledge,
-            orders,
-            fence,
+            orders: Arc::new(counter),
+            fence: fence.clone(),
             clock: now,
         };
-        of_agents = Some(serve::agents(of, place)?);
-    }
-
-    let (stopping, stopped) = channel::channel(false);
-    // A set, so that its tasks are aborted if this future is dropped.
-    let mut candidate = JoinSet::new();
-    let mut asking = JoinSet::new();
-    let needed = needed_by(Uses {
-        cloud: P::CLOUD,
-        elects: lease.is_some(),
-        serves_agents: options.agents.is_some(),
-        nominates,
-        writes_deletion_costs: options.snapshot.gates.pod_deletion_cost_management,
-        reads_selectors: options.reads_selectors,
-        overlays: options.snapshot.gates.node_overlay,
-        buffers: options.snapshot.gates.capacity_buffer,
+        serve::agents(of, place)
     });
+    let mut of_agents = of_agents.transpose()?;
+
+    let mut asking = JoinSet::new();
+    let needed = needed_by(uses::<P>(&options, nominates));
     asking.spawn(permissions::check(client.clone(), needed, lease.clone(), namespace.clone(), metrics.clone()));
-    let may_receive;
-    match lease {
-        Some(name) => {
-            let standing = Candidate::new(client, &namespace, &name, &identity);
-            may_receive = standing.is_of_muster();
-            candidate.spawn(standing.stand(gate, stopped));
-        }
-        None => {
-            gate.open();
-            may_receive = channel::channel(true).1;
-            // The gate stays open until shutdown.
-            candidate.spawn(async move {
-                let mut stopped = stopped;
-                let _ = stopped.wait_for(|stop| *stop).await;
-                drop(gate);
-            });
-        }
-    }
-    let leading = async {
-        loop {
-            if !fence.opened().await {
-                std::future::pending::<()>().await;
-            }
-            metrics.leads(true);
-            let mut watched = fence.clone();
-            tokio::select! {
-                broken = leader::lead(Arc::clone(&context), Arc::clone(&facts), &mut orders) => return broken,
-                () = watched.closes() => metrics.leads(false),
-            }
-        }
-    };
-    let agents_ended = async {
-        match &mut of_agents {
-            Some(served) => served.ended().await,
-            None => std::future::pending().await,
-        }
-    };
-    let notices = async {
-        match queue {
-            Some(queue) => interruption::follow(queue, Arc::clone(&facts), metrics.clone(), may_receive).await,
-            None => std::future::pending().await,
-        }
-    };
+    let candidate = lease.map(|name| Candidate::new(client, &namespace, &name, &identity));
+    let standing = Standing::new(candidate, gate);
+    let notices =
+        queue.map(|queue| interruption::follow(queue, Arc::clone(&facts), metrics.clone(), standing.is_of_muster()));
     let broken = tokio::select! {
         () = stop => None,
-        broken = notices => Some(broken.to_string()),
-        broken = agents_ended => Some(broken),
-        broken = leading => Some(broken.to_string()),
+        broken = if_any(notices) => Some(broken.to_string()),
+        broken = if_any(of_agents.as_mut().map(agents::Served::ended)) => Some(broken),
+        broken = lead_while_open(fence, context, Arc::clone(&facts), &mut orders) => Some(broken.to_string()),
         broken = following.ended() => Some(broken.map_or_else(|| "no watch is running".to_owned(), |it| it.to_string())),
     };
     // The reconciliations in progress have been dropped: nothing more is written, and the Lease can be released.
-    let _ = stopping.send(true);
-    while candidate.join_next().await.is_some() {}
+    standing.end().await;
     tracing::info!("stopped");
     broken.map_or(Ok(()), |why| Err(RunError::Broken(why)))
+}
+
+/// Leads whenever the fence is open. Returns the error of a task that ended unexpectedly.
+async fn lead_while_open<P: Provider>(
+    mut fence: Fence,
+    context: Arc<LeaderContext<P>>,
+    facts: Arc<ClaimFacts>,
+    orders: &mut mpsc::Receiver<orders::Ordered>,
+) -> JoinError {
+    loop {
+        if !fence.opened().await {
+            std::future::pending::<()>().await;
+        }
+        context.metrics.leads(true);
+        let mut watched = fence.clone();
+        tokio::select! {
+            broken = leader::lead(Arc::clone(&context), Arc::clone(&facts), orders) => return broken,
+            () = watched.closes() => context.metrics.leads(false),
+        }
+    }
+}
+
+/// Completes when `task` does, and never without one.
+async fn if_any<T>(task: Option<impl Future<Output = T>>) -> T {
+    match task {
+        Some(task) => task.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns what the controller uses with these options.
+fn uses<P: Provider>(options: &Options, nominates: bool) -> Uses {
+    let gates = &options.snapshot.gates;
+    Uses {
+        cloud: P::CLOUD,
+        elects: options.lease.is_some(),
+        serves_agents: options.agents.is_some(),
+        nominates,
+        writes_deletion_costs: gates.pod_deletion_cost_management,
+        reads_selectors: options.reads_selectors,
+        overlays: gates.node_overlay,
+        buffers: gates.capacity_buffer,
+    }
 }
 
 /// Forwards the same writes to two observers.

@@ -264,24 +264,25 @@ pub(crate) fn admissions(
                 }
             }
             if !signature.host_ports.is_empty() {
-                block_daemon_ports(problem, pools, shapes, signature, daemons, offering_keys, &mut by_cell);
+                let taken = taken_by_daemons(problem, pools, shapes, signature, daemons, offering_keys);
+                by_cell.iter_mut().for_each(|set| set.difference_with(&taken));
             }
             by_cell
         })
         .collect()
 }
 
-/// Removes the shapes on which a daemon uses one of the signature's ports.
-fn block_daemon_ports(
+/// Returns the shapes on which a daemon uses one of the signature's ports.
+fn taken_by_daemons(
     problem: &Problem,
     pools: &[PoolUse],
     shapes: &[Shape],
     signature: &Signature,
     daemons: &[Signature],
     offering_keys: &[Arc<str>],
-    by_cell: &mut [FixedBitSet],
-) {
+) -> FixedBitSet {
     let lifecycle = lifecycle_labels();
+    let mut taken = FixedBitSet::with_capacity(shapes.len());
     for daemon in daemons {
         let clash = daemon.host_ports.iter().any(|port| signature.host_ports.iter().any(|own| own.conflicts(port)));
         if !clash {
@@ -294,12 +295,10 @@ fn block_daemon_ports(
             let catalogue = &problem.catalogues[pool.catalogue];
             for alternative in &daemon.alternatives {
                 let types = types_for(alternative, used, catalogue, offering_keys, &lifecycle, false);
-                for (shape_index, shape) in shapes.iter().enumerate() {
-                    if shape.pool == number && types.contains(shape.instance_type) {
-                        by_cell.iter_mut().for_each(|set| set.set(shape_index, false));
-                    }
-                }
+                let is_taken = |shape: &Shape| shape.pool == number && types.contains(shape.instance_type);
+                taken.extend((0..shapes.len()).filter(|&shape| is_taken(&shapes[shape])));
             }
         }
     }
+    taken
 }

@@ -41,16 +41,15 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     let depends_on_nodes = existing_nodes::counts_some_nodes(grouped);
     let mut placed = placed(compiled, draft, &group_of);
     let mut any = false;
-    let mut counts = bound.clone();
-    let mut owners: Vec<Vec<i32>> = counts.targets.iter().map(|values| vec![0; values.len()]).collect();
-    for one in &placed {
-        add(compiled, grouped, draft, one, 1, &value, &mut counts, &mut owners);
-    }
+    let owners = bound.targets.iter().map(|values| vec![0; values.len()]).collect();
+    let mut tally = Tally { compiled, grouped, value, counts: bound.clone(), owners };
+    placed.iter().for_each(|one| tally.add(draft, one, 1));
     // Rules to check: after a removal, those of the unit.
     let mut unchecked: BTreeSet<usize> = (0..grouped.rules.domain.len()).collect();
     while let Some(&rule) = unchecked.first() {
-        let broken = |value: &usize| broken(grouped, &counts, &counting[rule], rule, *value, owners[rule][*value] > 0);
-        let Some(at) = (0..owners[rule].len()).find(broken) else {
+        let owners = &tally.owners[rule];
+        let broken = |value: &usize| broken(grouped, &tally.counts, &counting[rule], rule, *value, owners[*value] > 0);
+        let Some(at) = (0..owners.len()).find(broken) else {
             unchecked.remove(&rule);
             continue;
         };
@@ -60,12 +59,12 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
             let owns = part.owns_domain.contains(&(rule as u32));
             let targets = part.targets_domain.iter().any(|&(target, _)| target == rule as u32);
             let company = grouped.rules.domain[rule].demand == Demand::Company;
-            value(rule, one.cell) == Some(at) && (if company { owns } else { targets || owns })
+            (tally.value)(rule, one.cell) == Some(at) && (if company { owns } else { targets || owns })
         };
         let Some(position) = placed.iter().rposition(involved) else { return any };
         let one = placed.remove(position);
         if !depends_on_nodes {
-            add(compiled, grouped, draft, &one, -1, &value, &mut counts, &mut owners);
+            tally.add(draft, &one, -1);
         }
         let gone = remove(draft, &one);
         if let Some(gone) = gone {
@@ -73,11 +72,9 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
         }
         if depends_on_nodes {
             // The labels of a node may depend on all of its pods.
-            counts = bound.clone();
-            owners.iter_mut().for_each(|values| values.fill(0));
-            for one in &placed {
-                add(compiled, grouped, draft, one, 1, &value, &mut counts, &mut owners);
-            }
+            tally.counts = bound.clone();
+            tally.owners.iter_mut().for_each(|values| values.fill(0));
+            placed.iter().for_each(|one| tally.add(draft, one, 1));
             unchecked.extend(0..grouped.rules.domain.len());
         } else {
             let part = &grouped.groups[one.group].part;
@@ -94,28 +91,32 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     any
 }
 
-/// Adds a placed unit to the counts `times` times; -1 takes it out.
-#[expect(clippy::too_many_arguments, reason = "what one unit changes")]
-fn add(
-    compiled: &Compiled<'_>,
-    grouped: &Grouped,
-    draft: &Draft,
-    one: &Placed,
-    times: i32,
-    value: &impl Fn(usize, usize) -> Option<usize>,
-    counts: &mut Counts,
-    owners: &mut [Vec<i32>],
-) {
-    let part = &grouped.groups[one.group].part;
-    for &rule in &part.owns_domain {
-        if let Some(value) = value(rule as usize, one.cell) {
-            owners[rule as usize][value] += times;
+/// Counts of the placed units by rule and value.
+struct Tally<'t, V> {
+    compiled: &'t Compiled<'t>,
+    grouped: &'t Grouped,
+    /// Returns the value of a rule's label in a cell.
+    value: V,
+    counts: Counts,
+    /// Units that own each rule.
+    owners: Vec<Vec<i32>>,
+}
+
+impl<V: Fn(usize, usize) -> Option<usize>> Tally<'_, V> {
+    /// Adds a placed unit `times` times; -1 takes it out.
+    fn add(&mut self, draft: &Draft, one: &Placed, times: i32) {
+        let (compiled, grouped) = (self.compiled, self.grouped);
+        let part = &grouped.groups[one.group].part;
+        for &rule in &part.owns_domain {
+            if let Some(value) = (self.value)(rule as usize, one.cell) {
+                self.owners[rule as usize][value] += times;
+            }
         }
-    }
-    for &(rule, count) in &part.targets_domain {
-        if let Some(value) = value(rule as usize, one.cell).filter(|_| counts_for(compiled, grouped, rule, one, draft))
-        {
-            counts.targets[rule as usize][value] += count * times;
+        for &(rule, count) in &part.targets_domain {
+            let value = (self.value)(rule as usize, one.cell);
+            if let Some(value) = value.filter(|_| counts_for(compiled, grouped, rule, one, draft)) {
+                self.counts.targets[rule as usize][value] += count * times;
+            }
         }
     }
 }

@@ -119,17 +119,23 @@ pub(crate) struct Construction<'a> {
     seen: Option<&'a mut Patterns>,
 }
 
-/// Opens nodes for all of `unplaced` that fits one. Returns `None` if a node showed, while the price model was unknown,
+/// Pods without a place, and what limits and reservations leave for them.
+pub(crate) struct Remaining<'r> {
+    pub(crate) unplaced: &'r mut RemainingDemand,
+    pub(crate) headroom: &'r mut Headroom,
+}
+
+/// Opens nodes for all pods of `remaining` that fit one. Returns `None` if a node showed, while the price model was unknown,
 /// that fluid prices mislead.
 pub(crate) fn construct(
     shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
-    unplaced: &mut RemainingDemand,
-    headroom: &mut Headroom,
+    remaining: Remaining<'_>,
     settings: Settings,
     price_model: PriceModel,
     seen: Option<&mut Patterns>,
 ) -> Option<Vec<OpenedNode>> {
+    let Remaining { unplaced, headroom } = remaining;
     let unlimited = headroom.allows_any(shape_index.compiled, shape_index.basic, unplaced.left);
     let tiers = shape_index.tier_of_kind.clone();
     let mut construction = Construction {

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::construct::{self, OpenedNode, Settings};
+use super::construct::{self, OpenedNode, Remaining, Settings};
 use super::groups::Grouped;
 use super::pricing::PriceModel;
 use super::recombine::{CHOICES, Choice, Patterns};
@@ -234,9 +234,9 @@ impl<'a> Drafting<'a> {
         price_model: &PriceModel,
         seen: Option<&mut Patterns>,
     ) -> bool {
-        let (rest, headroom) = (&mut begun.rest, &mut begun.headroom);
+        let remaining = Remaining { unplaced: &mut begun.rest, headroom: &mut begun.headroom };
         let bought =
-            construct::construct(self.shape_index, self.grouped, rest, headroom, settings, price_model.clone(), seen);
+            construct::construct(self.shape_index, self.grouped, remaining, settings, price_model.clone(), seen);
         let known = bought.is_some();
         begun.opened.extend(bought.unwrap_or_default());
         known

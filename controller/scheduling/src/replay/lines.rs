@@ -155,19 +155,21 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// Nodes that are considered for a pod: the first `enough` ones from `start` on that pass `filters` and `takes`.
+pub(super) struct Search<'s, 'f, T> {
+    pub(super) floor: &'s Floor<'f>,
+    pub(super) filters: &'s Filters<'f>,
+    pub(super) takes: Option<T>,
+    /// Set to the node after the last one considered, if there are more.
+    pub(super) start: &'s mut u32,
+    pub(super) enough: usize,
+}
+
 impl Line<'_> {
-    /// Returns the node with the highest score among the first `enough` nodes from `start` on that pass `filters` and
-    /// `takes`; the first of equal nodes.
-    pub(super) fn best(
-        &mut self,
-        floor: &Floor<'_>,
-        filters: &Filters<'_>,
-        takes: Option<impl Fn(usize) -> bool>,
-        start: &mut u32,
-        enough: usize,
-    ) -> Option<usize> {
+    /// Returns the considered node with the highest score; the first of equal nodes.
+    pub(super) fn best(&mut self, search: Search<'_, '_, impl Fn(usize) -> bool>) -> Option<usize> {
         let (mut most, mut best) = (0, None);
-        self.look(floor, filters, takes, start, enough, |first, scores| {
+        self.look(search, |first, scores| {
             let highest = scores.iter().copied().fold(0, u8::max);
             if highest > most {
                 most = highest;
@@ -178,32 +180,16 @@ impl Line<'_> {
     }
 
     /// Collects the same nodes as [`Self::best`] considers, with their scores.
-    pub(super) fn gather(
-        &mut self,
-        floor: &Floor<'_>,
-        filters: &Filters<'_>,
-        takes: Option<impl Fn(usize) -> bool>,
-        start: &mut u32,
-        enough: usize,
-        sample: &mut Vec<(u32, u8)>,
-    ) {
-        self.look(floor, filters, takes, start, enough, |first, scores| {
+    pub(super) fn gather(&mut self, search: Search<'_, '_, impl Fn(usize) -> bool>, sample: &mut Vec<(u32, u8)>) {
+        self.look(search, |first, scores| {
             let open = (first as u32..).zip(scores).filter(|&(_, &score)| score > 0);
             sample.extend(open.map(|(node, &score)| (node, score - 1)));
         });
     }
 
-    /// Calls `visit` with the scores of up to `enough` allowed nodes from `start` on, block by block, with the first
-    /// node of each. If there are more, sets `start` to the node after the last one.
-    fn look(
-        &mut self,
-        floor: &Floor<'_>,
-        filters: &Filters<'_>,
-        takes: Option<impl Fn(usize) -> bool>,
-        start: &mut u32,
-        enough: usize,
-        mut visit: impl FnMut(usize, &[u8]),
-    ) {
+    /// Calls `visit` with the scores of the considered nodes, block by block, with the first node of each.
+    fn look(&mut self, search: Search<'_, '_, impl Fn(usize) -> bool>, mut visit: impl FnMut(usize, &[u8])) {
+        let Search { floor, filters, takes, start, enough } = search;
         let count = self.score.len();
         let from = (*start as usize).min(count);
         let mut looked_at = 0;
@@ -342,13 +328,16 @@ mod tests {
         let open = |start: u32| (start..298).chain(100..start).filter(|node| node % 2 == 0 && *node != 102);
         for (start, enough, next) in [(0, 3, 107), (290, 10, 113), (300, 1, 101), (0, 200, 0)] {
             let (mut sample, mut begin) = (Vec::new(), start);
-            lines.of(0).gather(&floor, &filters, Some(takes), &mut begin, enough, &mut sample);
+            let search = Search { floor: &floor, filters: &filters, takes: Some(takes), start: &mut begin, enough };
+            lines.of(0).gather(search, &mut sample);
             let found: Vec<u32> = sample.iter().map(|&(node, _)| node).collect();
             assert_eq!(found, open(start.max(100)).take(enough).collect::<Vec<_>>());
             assert_eq!(begin, next);
             let most = sample.iter().map(|&(_, points)| points).max();
             let first = sample.iter().find(|&&(_, points)| Some(points) == most).map(|&(node, _)| node as usize);
-            assert_eq!(lines.of(0).best(&floor, &filters, Some(takes), &mut { start }, enough), first);
+            let mut start = start;
+            let search = Search { floor: &floor, filters: &filters, takes: Some(takes), start: &mut start, enough };
+            assert_eq!(lines.of(0).best(search), first);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use super::books::{Books, rules_of};
-use super::lines::{BLOCK, Lines, Masks};
+use super::lines::{BLOCK, Lines, Masks, Search};
 use crate::model::{HostPort, Node, PodSpec, Problem, Resource};
 use crate::solution::Solution;
 use crate::validate::specs::{Specs, add_row, intern};
@@ -103,16 +103,21 @@ pub(super) fn place_queue(problem: &Problem, nodes: &[Node], queue: &[Waiting]) 
         books.wishes(spec, &mut wishes);
         let line = lines.of(spec);
         let hinted = hint.and_then(|hint| {
-            line.best(&floor, &filters, Some(|node: usize| node == hint && takes(node)), &mut 0, nodes.len())
+            let takes = Some(|node: usize| node == hint && takes(node));
+            line.best(Search { floor: &floor, filters: &filters, takes, start: &mut 0, enough: nodes.len() })
         });
         let found = if hinted.is_some() {
             hinted
-        } else if wishes.is_empty() {
-            line.best(&floor, &filters, looks_closer.then_some(takes_beside), &mut start, enough)
         } else {
-            sample.clear();
-            line.gather(&floor, &filters, looks_closer.then_some(takes_beside), &mut start, enough, &mut sample);
-            best(&sample, &books, &wishes)
+            let takes = looks_closer.then_some(takes_beside);
+            let search = Search { floor: &floor, filters: &filters, takes, start: &mut start, enough };
+            if wishes.is_empty() {
+                line.best(search)
+            } else {
+                sample.clear();
+                line.gather(search, &mut sample);
+                best(&sample, &books, &wishes)
+            }
         };
         if let Some(node) = found {
             drop(filters);

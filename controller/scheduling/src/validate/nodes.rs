@@ -127,7 +127,7 @@ impl<'a> Launch<'a> {
             let spec = self.specs.problem.pods[pod].spec;
             add_row(&mut total, self.specs.request(spec));
             if spec != last {
-                self.check_spec(node.pool, launch, spec, &node.requirements, place, findings);
+                self.check_spec(node, launch, spec, place, findings);
                 last = spec;
             }
         }
@@ -139,15 +139,9 @@ impl<'a> Launch<'a> {
         launch
     }
 
-    fn check_spec(
-        &mut self,
-        pool: usize,
-        launch: usize,
-        spec: usize,
-        requirements: &Requirements,
-        place: Place,
-        findings: &mut Findings,
-    ) {
+    fn check_spec(&mut self, node: &NewNode, launch: usize, spec: usize, place: Place, findings: &mut Findings) {
+        let NewNode { pool, requirements, .. } = node;
+        let pool = *pool;
         let (placement, tolerance) = (self.specs.placement_id(spec), self.specs.tolerance_id(spec));
         let (specs, about) = (self.specs, &self.specs.problem.pools[pool]);
         let tolerated = self.tolerated.entry((pool, tolerance));

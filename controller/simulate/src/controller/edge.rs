@@ -8,10 +8,11 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::DynamicObject;
 use muster_api::annotations::POD_DELETION_COST;
+use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, NodePool};
 use muster_cloud::{CloudError, Instance};
 use muster_stages::lifecycle::Answers;
-use muster_stages::step::{Call, EventType, Step, Subject, Write};
+use muster_stages::step::{Call, Event, EventType, MetaChange, Step, Subject, Write};
 use serde_json::Value;
 
 use super::{Controller, Stop};
@@ -82,58 +83,10 @@ impl Controller {
     fn carry_out(&mut self, write: &Write, carriage: &mut Carriage, world: &mut World) -> Flow {
         let now = world.clock.now();
         let result = match write {
-            Write::CreateClaim(claim) => {
-                let made = world.api.create(NodeClaim::clone(claim), now);
-                if made.is_ok() {
-                    let meta = &claim.metadata;
-                    let pool = meta.labels.as_ref().and_then(|all| all.get(muster_api::labels::NODEPOOL).cloned());
-                    let claim = meta.name.clone().unwrap_or_default();
-                    world.trace.add(now, Traced::ClaimAndNode { claim, node_pool: pool.unwrap_or_default() });
-                }
-                // A claim of that name is the result of the same decision, applied before.
-                made.or_else(|refused| if refused == Refused::AlreadyExists { Ok(()) } else { Err(refused) })
-            }
-            Write::ClaimMeta { name, change } => {
-                let is_deletion_allowed = change.finalizers.as_ref().is_some_and(Vec::is_empty);
-                let result = self.change(carriage, world, &Kind::NodeClaim, name, |claim: &mut NodeClaim| {
-                    change.apply(&mut claim.metadata);
-                });
-                if is_deletion_allowed && world.api.claims.get(&Path::bare(name.clone())).is_none() {
-                    world.trace.add(now, Traced::Gone { claim: name.clone() });
-                }
-                result
-            }
-            Write::ClaimStatus { name, status } => {
-                let before = initialized(world, name);
-                let registered = is_registered(world, name);
-                let result = self.change(carriage, world, &Kind::NodeClaim, name, |claim: &mut NodeClaim| {
-                    claim.status = Some((**status).clone());
-                });
-                if !before && initialized(world, name) {
-                    tell_initialized(world, name, now);
-                }
-                if let Some(claim) =
-                    self.cluster.claim(name).cloned().filter(|_| !registered && is_registered(world, name))
-                {
-                    self.note_outcome(&claim, true);
-                }
-                result
-            }
-            Write::DeleteClaim { name, uid, cause } => {
-                let path = Path::bare(name.clone());
-                let was_there =
-                    world.api.claims.get(&path).is_some_and(|one| one.metadata.deletion_timestamp.is_none());
-                let result = world.api.delete::<NodeClaim>(&Kind::NodeClaim, &path, Some(uid), now);
-                if let Some(claim) =
-                    self.cluster.claim(name).cloned().filter(|_| cause.ends_with("registration_timeout"))
-                {
-                    self.note_outcome(&claim, false);
-                }
-                if was_there && result.is_ok() {
-                    world.trace.add(now, Traced::Ending { claim: name.clone(), reason: (*cause).to_owned() });
-                }
-                result
-            }
+            Write::CreateClaim(claim) => create_claim(claim, world, now),
+            Write::ClaimMeta { name, change } => self.change_claim_meta(name, change, carriage, world),
+            Write::ClaimStatus { name, status } => self.change_claim_status(name, status, carriage, world),
+            Write::DeleteClaim { name, uid, cause } => self.delete_claim(name, uid, cause, world),
             Write::Node { name, change } => {
                 self.change(carriage, world, &Kind::Node, name, |node: &mut Node| change.apply(node))
             }
@@ -172,21 +125,7 @@ impl Controller {
                 Ok(())
             }
             Write::Event(event) => {
-                if event.kind == EventType::Warning {
-                    let subject = &event.about;
-                    let name = match &subject.namespace {
-                        Some(namespace) => format!("{namespace}/{}", subject.name),
-                        None => subject.name.clone(),
-                    };
-                    world.trace.add(
-                        now,
-                        Traced::Warned {
-                            about: format!("{} {name}", subject.kind),
-                            reason: event.reason.to_owned(),
-                            message: event.message.clone(),
-                        },
-                    );
-                }
+                warn(event, world, now);
                 Ok(())
             }
         };
@@ -198,6 +137,65 @@ impl Controller {
                 world.trace.add(now, Traced::Broken { what: format!("the API server refuses a write: {refused:?}") });
                 Flow::Drop
             }
+        }
+    }
+
+    fn change_claim_meta(
+        &self,
+        name: &str,
+        change: &MetaChange,
+        carriage: &mut Carriage,
+        world: &mut World,
+    ) -> Result<(), Refused> {
+        let is_deletion_allowed = change.finalizers.as_ref().is_some_and(Vec::is_empty);
+        let result = self.change(carriage, world, &Kind::NodeClaim, name, |claim: &mut NodeClaim| {
+            change.apply(&mut claim.metadata);
+        });
+        if is_deletion_allowed && world.api.claims.get(&Path::bare(name.to_owned())).is_none() {
+            world.trace.add(world.clock.now(), Traced::Gone { claim: name.to_owned() });
+        }
+        result
+    }
+
+    fn change_claim_status(
+        &mut self,
+        name: &str,
+        status: &NodeClaimStatus,
+        carriage: &mut Carriage,
+        world: &mut World,
+    ) -> Result<(), Refused> {
+        let before = initialized(world, name);
+        let registered = is_registered(world, name);
+        let result = self.change(carriage, world, &Kind::NodeClaim, name, |claim: &mut NodeClaim| {
+            claim.status = Some(status.clone());
+        });
+        if !before && initialized(world, name) {
+            tell_initialized(world, name, world.clock.now());
+        }
+        if !registered && is_registered(world, name) {
+            self.note_outcome_of(name, true);
+        }
+        result
+    }
+
+    fn delete_claim(&mut self, name: &str, uid: &str, cause: &str, world: &mut World) -> Result<(), Refused> {
+        let now = world.clock.now();
+        let path = Path::bare(name.to_owned());
+        let was_there = world.api.claims.get(&path).is_some_and(|one| one.metadata.deletion_timestamp.is_none());
+        let result = world.api.delete::<NodeClaim>(&Kind::NodeClaim, &path, Some(uid), now);
+        if cause.ends_with("registration_timeout") {
+            self.note_outcome_of(name, false);
+        }
+        if was_there && result.is_ok() {
+            world.trace.add(now, Traced::Ending { claim: name.to_owned(), reason: cause.to_owned() });
+        }
+        result
+    }
+
+    /// Notes of the claim's pool that a node has registered, or has not.
+    fn note_outcome_of(&mut self, claim: &str, registered: bool) {
+        if let Some(claim) = self.cluster.claim(claim).cloned() {
+            self.note_outcome(&claim, registered);
         }
     }
 
@@ -253,6 +251,32 @@ impl Controller {
 
 fn path_of(pod: &Subject) -> Path {
     Path::new(pod.namespace.clone().unwrap_or_default(), pod.name.clone())
+}
+
+fn create_claim(claim: &NodeClaim, world: &mut World, now: Timestamp) -> Result<(), Refused> {
+    match world.api.create(claim.clone(), now) {
+        Ok(()) => {
+            let meta = &claim.metadata;
+            let pool = meta.labels.as_ref().and_then(|all| all.get(muster_api::labels::NODEPOOL).cloned());
+            let claim = meta.name.clone().unwrap_or_default();
+            world.trace.add(now, Traced::ClaimAndNode { claim, node_pool: pool.unwrap_or_default() });
+            Ok(())
+        }
+        // A claim of that name is the result of the same decision, applied before.
+        Err(Refused::AlreadyExists) => Ok(()),
+        Err(refused) => Err(refused),
+    }
+}
+
+/// Adds a warning to the trace; other events are not shown.
+fn warn(event: &Event, world: &mut World, now: Timestamp) {
+    if event.kind != EventType::Warning {
+        return;
+    }
+    let Subject { kind, namespace, name, .. } = &event.about;
+    let path = namespace.as_ref().map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
+    let (reason, message) = (event.reason.to_owned(), event.message.clone());
+    world.trace.add(now, Traced::Warned { about: format!("{kind} {path}"), reason, message });
 }
 
 fn nominate(world: &mut World, pod: &Subject, node: Option<&String>) -> Result<(), Refused> {

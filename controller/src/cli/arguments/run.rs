@@ -78,30 +78,9 @@ pub(crate) struct RunArguments {
     /// Savings that consolidation must make
     #[command(flatten)]
     pub(crate) payback: PaybackArguments,
-    /// Preferred affinity, anti-affinity and spread, and taints with `PreferNoSchedule`: honoured within limits, or not
-    /// at all
-    #[arg(
-        long,
-        env = "PREFERENCE_POLICY",
-        value_enum,
-        ignore_case = true,
-        value_name = "POLICY",
-        default_value = "respect"
-    )]
-    pub(crate) preference_policy: PreferencePolicy,
-    /// USD per hour that a preference of weight 100 may cost for one pod; 0 honours what costs nothing
-    #[arg(long, env = "PREFERENCE_PRICE", value_name = "USD/H", default_value = "0.0005")]
-    pub(crate) preference_price: String,
-    /// A `minValues` that cannot be met: launch nothing, or lower it and say so on the node
-    #[arg(
-        long,
-        env = "MIN_VALUES_POLICY",
-        value_enum,
-        ignore_case = true,
-        value_name = "POLICY",
-        default_value = "strict"
-    )]
-    pub(crate) min_values_policy: MinValuesPolicy,
+    /// Preferences and `minValues`
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
     /// A KubeSchedulerConfiguration, for the cluster's default topology spread
     #[arg(long, env = "SCHEDULER_CONFIG", value_name = "FILE")]
     pub(crate) scheduler_config: Option<PathBuf>,
@@ -127,59 +106,18 @@ pub(crate) struct RunArguments {
     /// Port of `/healthz` and `/readyz`
     #[arg(long, env = "HEALTH_PROBE_PORT", value_name = "PORT", default_value = "8081")]
     pub(crate) health_probe_port: u16,
-    /// With `--cloud aws`: where the agents of nodes are served, such as `9443`; without it nobody is, and nodes are
-    /// judged by their Node objects alone
-    #[arg(long, env = "AGENT_PORT", value_name = "PORT", requires = "agent_address")]
-    pub(crate) agent_port: Option<u16>,
-    /// With `--agent-port`: where nodes reach it, such as a load balancer's name. It must work before kube-proxy does
-    #[arg(long, env = "AGENT_ADDRESS", value_name = "HOST:PORT")]
-    pub(crate) agent_address: Option<String>,
-    /// With `--agent-port`: where `grpc.health.v1` and reflection are served, without TLS
-    #[arg(long, env = "AGENT_HEALTH_PORT", value_name = "PORT", default_value = "8082")]
-    pub(crate) agent_health_port: u16,
-    /// With `--agent-port`: certificates of instance identity documents beside those of AWS that are built in, for a
-    /// region that is newer than this program: PEM, each under a line `# <region>`
-    #[arg(long, env = "AGENT_IDENTITY_CERTIFICATES", value_name = "FILE")]
-    pub(crate) agent_identity_certificates: Option<PathBuf>,
-    /// Write without holding the Lease: for a single replica
-    #[arg(long, env = "DISABLE_LEADER_ELECTION", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub(crate) disable_leader_election: bool,
-    /// Name of the Lease. Karpenter's, so that the two never act together
-    #[arg(long, env = "LEADER_ELECTION_NAME", value_name = "NAME", default_value = "karpenter-leader-election")]
-    pub(crate) leader_election_name: String,
-    /// Namespace of the Lease [default: `SYSTEM_NAMESPACE`, the pod's own, `kube-system`]
-    #[arg(long, env = "LEADER_ELECTION_NAMESPACE", value_name = "NAMESPACE")]
-    pub(crate) leader_election_namespace: Option<String>,
-    /// `debug`, `info`, `warn`, `error`, or directives such as `info,muster_controller::run=debug`
-    #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
-    pub(crate) log_level: String,
-    /// Destinations of the log, separated by commas: `stdout`, `stderr` or files
-    #[arg(long, env = "LOG_OUTPUT_PATHS", value_name = "PATH", default_value = "stdout")]
-    pub(crate) log_output_paths: String,
-    /// Karpenter's; has no effect: errors go where the log goes
-    #[arg(long, env = "LOG_ERROR_OUTPUT_PATHS", value_name = "PATH", default_value = "stderr")]
-    pub(crate) log_error_output_paths: String,
-    /// Karpenter's; has no effect: pods with claims of dynamic resources are never launched for
-    #[arg(long, env = "IGNORE_DRA_REQUESTS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
-    pub(crate) ignore_dra_requests: bool,
-    /// Karpenter's; has no effect
-    #[arg(long, env = "KARPENTER_SERVICE", value_name = "NAME", default_value = "")]
-    pub(crate) karpenter_service: String,
-    /// Karpenter's; has no effect: Muster has no garbage collector to limit
-    #[arg(long, env = "MEMORY_LIMIT", value_name = "BYTES", default_value = "-1", allow_hyphen_values = true)]
-    pub(crate) memory_limit: i64,
-    /// Karpenter's; has no effect: one thread decides, and waiting costs none
-    #[arg(long, env = "CPU_REQUESTS", value_name = "MILLICORES", default_value = "1000")]
-    pub(crate) cpu_requests: u32,
-    /// Karpenter's; has no effect: Muster serves no profile
-    #[arg(long, env = "ENABLE_PROFILING", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub(crate) enable_profiling: bool,
-    /// Karpenter's; has no effect: replicas always follow the cluster before they lead
-    #[arg(long, env = "DISABLE_CONTROLLER_WARMUP", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
-    pub(crate) disable_controller_warmup: bool,
-    /// Karpenter's; has no effect: what is observed of the cluster costs nothing until it is asked for
-    #[arg(long, env = "DISABLE_CLUSTER_STATE_OBSERVABILITY", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub(crate) disable_cluster_state_observability: bool,
+    /// Agents of nodes
+    #[command(flatten)]
+    pub(crate) agents: AgentArguments,
+    /// Leader election
+    #[command(flatten)]
+    pub(crate) lease: LeaseArguments,
+    /// The log
+    #[command(flatten)]
+    pub(crate) log: LogArguments,
+    /// Options of Karpenter that have no effect
+    #[command(flatten)]
+    pub(crate) ineffective: IneffectiveArguments,
 }
 
 /// Options of EC2.
@@ -225,4 +163,106 @@ pub(crate) struct Ec2Arguments {
     /// Karpenter's; refused if it is set: zonal shifts are not heard of yet
     #[arg(long, env = "ENABLE_ZONAL_SHIFT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_zonal_shift: bool,
+}
+
+/// Policies of packing.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArguments {
+    /// Preferred affinity, anti-affinity and spread, and taints with `PreferNoSchedule`: honoured within limits, or not
+    /// at all
+    #[arg(
+        long,
+        env = "PREFERENCE_POLICY",
+        value_enum,
+        ignore_case = true,
+        value_name = "POLICY",
+        default_value = "respect"
+    )]
+    pub(crate) preference_policy: PreferencePolicy,
+    /// USD per hour that a preference of weight 100 may cost for one pod; 0 honours what costs nothing
+    #[arg(long, env = "PREFERENCE_PRICE", value_name = "USD/H", default_value = "0.0005")]
+    pub(crate) preference_price: String,
+    /// A `minValues` that cannot be met: launch nothing, or lower it and say so on the node
+    #[arg(
+        long,
+        env = "MIN_VALUES_POLICY",
+        value_enum,
+        ignore_case = true,
+        value_name = "POLICY",
+        default_value = "strict"
+    )]
+    pub(crate) min_values_policy: MinValuesPolicy,
+}
+
+/// Options of the server for agents.
+#[derive(Debug, Args)]
+pub(crate) struct AgentArguments {
+    /// With `--cloud aws`: where the agents of nodes are served, such as `9443`; without it nobody is, and nodes are
+    /// judged by their Node objects alone
+    #[arg(long, env = "AGENT_PORT", value_name = "PORT", requires = "agent_address")]
+    pub(crate) agent_port: Option<u16>,
+    /// With `--agent-port`: where nodes reach it, such as a load balancer's name. It must work before kube-proxy does
+    #[arg(long, env = "AGENT_ADDRESS", value_name = "HOST:PORT")]
+    pub(crate) agent_address: Option<String>,
+    /// With `--agent-port`: where `grpc.health.v1` and reflection are served, without TLS
+    #[arg(long, env = "AGENT_HEALTH_PORT", value_name = "PORT", default_value = "8082")]
+    pub(crate) agent_health_port: u16,
+    /// With `--agent-port`: certificates of instance identity documents beside those of AWS that are built in, for a
+    /// region that is newer than this program: PEM, each under a line `# <region>`
+    #[arg(long, env = "AGENT_IDENTITY_CERTIFICATES", value_name = "FILE")]
+    pub(crate) agent_identity_certificates: Option<PathBuf>,
+}
+
+/// Options of leader election.
+#[derive(Debug, Args)]
+pub(crate) struct LeaseArguments {
+    /// Write without holding the Lease: for a single replica
+    #[arg(long, env = "DISABLE_LEADER_ELECTION", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) disable_leader_election: bool,
+    /// Name of the Lease. Karpenter's, so that the two never act together
+    #[arg(long, env = "LEADER_ELECTION_NAME", value_name = "NAME", default_value = "karpenter-leader-election")]
+    pub(crate) leader_election_name: String,
+    /// Namespace of the Lease [default: `SYSTEM_NAMESPACE`, the pod's own, `kube-system`]
+    #[arg(long, env = "LEADER_ELECTION_NAMESPACE", value_name = "NAMESPACE")]
+    pub(crate) leader_election_namespace: Option<String>,
+}
+
+/// Options of the log.
+#[derive(Debug, Args)]
+pub(crate) struct LogArguments {
+    /// `debug`, `info`, `warn`, `error`, or directives such as `info,muster_controller::run=debug`
+    #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
+    pub(crate) log_level: String,
+    /// Destinations of the log, separated by commas: `stdout`, `stderr` or files
+    #[arg(long, env = "LOG_OUTPUT_PATHS", value_name = "PATH", default_value = "stdout")]
+    pub(crate) log_output_paths: String,
+}
+
+/// Options of Karpenter that have no effect.
+#[derive(Debug, Args)]
+pub(crate) struct IneffectiveArguments {
+    /// Karpenter's; has no effect: errors go where the log goes
+    #[arg(long, env = "LOG_ERROR_OUTPUT_PATHS", value_name = "PATH", default_value = "stderr")]
+    pub(crate) log_error_output_paths: String,
+    /// Karpenter's; has no effect: pods with claims of dynamic resources are never launched for
+    #[arg(long, env = "IGNORE_DRA_REQUESTS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
+    pub(crate) ignore_dra_requests: bool,
+    /// Karpenter's; has no effect
+    #[arg(long, env = "KARPENTER_SERVICE", value_name = "NAME", default_value = "")]
+    pub(crate) karpenter_service: String,
+    /// Karpenter's; has no effect: Muster has no garbage collector to limit
+    #[arg(long, env = "MEMORY_LIMIT", value_name = "BYTES", default_value = "-1", allow_hyphen_values = true)]
+    pub(crate) memory_limit: i64,
+    /// Karpenter's; has no effect: one thread decides, and waiting costs none
+    #[arg(long, env = "CPU_REQUESTS", value_name = "MILLICORES", default_value = "1000")]
+    pub(crate) cpu_requests: u32,
+    /// Karpenter's; has no effect: Muster serves no profile
+    #[arg(long, env = "ENABLE_PROFILING", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) enable_profiling: bool,
+    /// Karpenter's; has no effect: replicas always follow the cluster before they lead
+    #[arg(long, env = "DISABLE_CONTROLLER_WARMUP", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
+    pub(crate) disable_controller_warmup: bool,
+    /// Karpenter's; has no effect: what is observed of the cluster costs nothing until it is asked for
+    #[arg(long, env = "DISABLE_CLUSTER_STATE_OBSERVABILITY", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) disable_cluster_state_observability: bool,
 }

@@ -7,7 +7,7 @@ mod text;
 use std::io::{Write, stdin};
 
 use muster_manifest::snapshot::Settings;
-use muster_manifest::{self as manifest, DefaultSpread, Fault, NodeClass};
+use muster_manifest::{self as manifest, Fault, NodeClass};
 use muster_scheduling::disrupt;
 use muster_simulate::objects::{MOST, check, default_classes};
 use muster_simulate::{
@@ -33,44 +33,31 @@ pub(crate) fn print(
     stdout: Palette,
     stderr: Palette,
 ) -> Result<Result<(), Failure>, Failure> {
-    let SimulateSettings {
-        files,
-        catalogue,
-        packing,
-        script,
-        seed,
-        prints_script,
-        compares,
-        move_price,
-        payback,
-        format,
-    } = settings;
-    let supply = Supply::open(catalogue)?;
+    let SimulateSettings { files, packing, script, seed, format, .. } = settings;
+    let supply = Supply::open(&settings.catalogue)?;
     progress.stage("reading manifests");
     let (manifests, mut objects) = manifest::read_with_raw(files, &mut stdin().lock(), &check)?;
     let written =
         script.as_ref().map(|file| read_script(manifest::read_one(file, &mut stdin().lock())?)).transpose()?;
     let script = written.as_ref().map_or_else(|| default_day(&objects), |written| written.script.clone());
     let remarks = rehearse(&script, &objects).map_err(|misdeed| refusal(misdeed, &script, written.as_ref()))?;
-    if *prints_script {
+    if settings.prints_script {
         progress.clear();
-        let format = if let Format::Data(format) = format { *format } else { DataFormat::Yaml };
-        write_document(out, &script.document(), format)?;
-        return Ok(Ok(()));
+        return print_script(out, &script, *format).map(Ok);
     }
     objects.extend(default_classes(&objects, &script));
     let Packing { options, gates, aws_gates, gate_warnings, scheduler_config } = packing;
-    let default_spread = match scheduler_config {
-        Some(file) => manifest::read_scheduler_config(file)?,
-        None => DefaultSpread::default(),
-    };
+    let default_spread = scheduler_config.as_deref().map(manifest::read_scheduler_config).transpose()?;
     progress.clear();
     let said = |remark: &Remark| written.as_ref().map(|written| said(remark, written));
     let told = remarks.iter().filter_map(said).chain(gate_warnings.iter().cloned());
     report(&manifests, &told.collect::<Vec<_>>(), stderr);
-    let gates = gates.of_files();
-    let snapshot =
-        Settings { gates, default_spread, legacy_node_repair: false, reboot_for_repair: aws_gates.reboot_for_repair };
+    let snapshot = Settings {
+        gates: gates.of_files(),
+        default_spread: default_spread.unwrap_or_default(),
+        legacy_node_repair: false,
+        reboot_for_repair: aws_gates.reboot_for_repair,
+    };
     let types = |class: Option<&NodeClass>| supply.types(class);
     let setting = |policy: Policy, script: Script| Setting {
         objects: objects.clone(),
@@ -78,7 +65,11 @@ pub(crate) fn print(
         classes: &manifests.node_classes,
         snapshot: snapshot.clone(),
         provision: provision::Settings { packing: *options, ..provision::Settings::default() },
-        disruption: disrupt::Settings { move_price: *move_price, payback: *payback, ..packing.disruption(false) },
+        disruption: disrupt::Settings {
+            move_price: settings.move_price,
+            payback: settings.payback,
+            ..packing.disruption(false)
+        },
         policy,
         script,
         seed: *seed,
@@ -97,26 +88,34 @@ pub(crate) fn print(
     if let Some(error) = failed {
         return Err(error.into());
     }
-    let rival = if *compares {
+    let mut rival = None;
+    if settings.compares {
         progress.stage("playing the day again as a Karpenter-like policy would");
-        Some(play(setting(Policy::KarpenterLike, script), &mut |entry, glance| {
+        rival = Some(play(setting(Policy::KarpenterLike, script), &mut |entry, glance| {
             progress.advance(|| format!("again, Karpenter-like: {}", text::status(entry.at, glance)));
-        })?)
-    } else {
-        None
-    };
+        })?);
+    }
     progress.clear();
     let document = SimulationDocument::new(&outcome, rival.as_ref(), *seed, &supply.price_source());
     match format {
-        Format::Table => {
-            for line in story.end() {
-                writeln!(out, "{}", line.painted(stdout))?;
-            }
-            out.write_all(text::summary(&document, stdout).as_bytes())?;
-        }
+        Format::Table => end(out, &mut story, &document, stdout)?,
         Format::Data(format) => write_document(out, &document, *format)?,
     }
     Ok(verdict(&outcome))
+}
+
+/// Prints the script in place of the day.
+fn print_script(out: &mut dyn Write, script: &Script, format: Format) -> Result<(), Failure> {
+    let format = if let Format::Data(format) = format { format } else { DataFormat::Yaml };
+    write_document(out, &script.document(), format)
+}
+
+/// Prints the end of the day, and its bill.
+fn end(out: &mut dyn Write, story: &mut Story, document: &SimulationDocument, stdout: Palette) -> Result<(), Failure> {
+    for line in story.end() {
+        writeln!(out, "{}", line.painted(stdout))?;
+    }
+    Ok(out.write_all(text::summary(document, stdout).as_bytes())?)
 }
 
 /// Returns the error for a script that cannot be played.

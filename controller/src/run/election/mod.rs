@@ -14,6 +14,8 @@
 //! flight. (kube-lease-manager patches without a version, trusts the clocks of others, and does not report until when
 //! it holds the lease.)
 
+mod standing;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -26,6 +28,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+pub(super) use self::standing::Standing;
 use crate::edge::Gate;
 
 /// Duration for which a lease is valid without renewal: Karpenter's value.

@@ -1,6 +1,7 @@
 //! Events about pods: the place of each pod, or the reason why it has none, published again on a change.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,9 +13,12 @@ use super::pending_pod::PendingPod;
 use super::plan::{Failure, LastEvent, PlacementView, Plan};
 use crate::step::{Event, EventType, Write};
 
-/// Delay after which a failure with the same reason but another message (such as the remainder of a limit) is published
-/// again: Karpenter's value for repeated events.
-const REPEAT: Duration = Duration::from_secs(120);
+/// Delay after which another failure of a pod is published, while its NodePools are what they were. What is left for a
+/// pod changes with every other pod, and a crowd of pods that cannot be placed must not fill the cluster with events.
+const REPEAT: Duration = Duration::from_secs(600);
+
+/// NodePools at the time of an event: name, generation, and true if it launches.
+pub(super) type Offered = Vec<(Arc<str>, i64, bool)>;
 
 /// Returns the events about pods that have a new place, or a new reason for having none. `failures` is keyed by
 /// `namespace/name`.
@@ -22,8 +26,13 @@ pub(super) fn events(
     plan: &mut Plan,
     view: &PlacementView<'_>,
     failures: BTreeMap<&str, &Failure>,
+    offered: Offered,
     now: Timestamp,
 ) -> Vec<Write> {
+    if plan.offered.as_ref().is_none_or(|(before, _)| *before != offered) {
+        plan.offered = Some((offered, now));
+    }
+    let offered_since = plan.offered.as_ref().map_or(now, |(_, since)| *since);
     let nodes: BTreeMap<&str, &str> =
         view.claims.iter().filter_map(|one| Some((one.name(), one.node_name()?))).collect();
     let mut news: Vec<(&PendingPod, LastEvent)> = Vec::new();
@@ -38,7 +47,7 @@ pub(super) fn events(
     let mut writes = Vec::new();
     for (pending_pod, event) in news {
         let before = plan.last_events.get(&pending_pod.pod.uid);
-        if before.is_some_and(|before| before.is_no_news(&event)) {
+        if before.is_some_and(|before| before.is_no_news(&event, offered_since)) {
             continue;
         }
         let (kind, reason, message) = match &event {
@@ -62,13 +71,40 @@ pub(super) fn events(
 // === impl LastEvent ===
 
 impl LastEvent {
-    /// Returns true if `now` need not be published after this event.
-    fn is_no_news(&self, now: &Self) -> bool {
+    /// Returns true if `now` need not be published after this event. `offered_since` is when the NodePools changed.
+    fn is_no_news(&self, now: &Self, offered_since: Timestamp) -> bool {
         match (self, now) {
             (Self::Failure(before, then), Self::Failure(failure, now)) => {
-                before == failure || before.reason == failure.reason && *now < after(*then, REPEAT)
+                let is_held = |failure: &Failure| failure.reason == reason::LAUNCHES_HELD;
+                before == failure
+                    || is_held(before) == is_held(failure) && *then >= offered_since && *now < after(*then, REPEAT)
             }
             (before, now) => before == now,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn failure(reason: &'static str, second: i64) -> LastEvent {
+        LastEvent::Failure(Failure { reason, message: reason.to_owned() }, at(second))
+    }
+
+    #[test]
+    fn other_reasons_are_published_when_the_pools_change_or_after_ten_minutes() {
+        let first = failure("TooComplex", 100);
+        let is_no_news = |second, offered_since| first.is_no_news(&failure("PodAffinity", second), at(offered_since));
+        assert!(is_no_news(699, 100));
+        assert!(!is_no_news(700, 100));
+        assert!(!is_no_news(101, 101));
+        assert!(first.is_no_news(&failure("TooComplex", 2000), at(1000)), "it is the same");
+        assert!(!first.is_no_news(&failure(reason::LAUNCHES_HELD, 101), at(0)), "an operator looks for this one");
+        assert!(!first.is_no_news(&LastEvent::Place("general-1".to_owned()), at(0)));
     }
 }

@@ -65,7 +65,7 @@ use muster_api::{NodeClaim, NodePool, conditions::reason};
 use muster_cloud::after;
 use muster_manifest::snapshot::ResolvedBuffer;
 use muster_scheduling::explain::Explainer;
-use muster_scheduling::model::{self, Pod, Problem};
+use muster_scheduling::model::{self, Pod, PoolState, Problem};
 use muster_scheduling::{NewNode, Place, Solution, Violation, validate};
 
 pub(crate) use self::admission::{Admissions, Denied};
@@ -444,7 +444,11 @@ impl Decided<'_, '_> {
         let held: Vec<(&str, Failure)> =
             self.held.iter().map(|(pod, until, why)| (&*pod.name, held(*until, why))).collect();
         let failures = failures.chain(held.iter().map(|(pod, why)| (*pod, why))).collect();
-        let events = last_event::events(&mut self.plan, &self.round.view, failures, now);
+        let offered = self.problem.pools.iter().map(|pool| {
+            let generation = self.round.pools.get(&*pool.name).and_then(|pool| pool.metadata.generation);
+            (Arc::clone(&pool.name), generation.unwrap_or_default(), pool.state == PoolState::Ready)
+        });
+        let events = last_event::events(&mut self.plan, &self.round.view, failures, offered.collect(), now);
         self.writes.extend(events);
         let step = Step { writes: self.writes, again: self.again };
         Outcome { step, plan: self.plan, figures, buffers, violations: self.violations }

@@ -13,6 +13,7 @@ use rustc_hash::FxHashSet;
 use super::equivalent_pods::{Equivalence, Left};
 use super::fruitless::Fruitless;
 use super::holds::LaunchHold;
+use super::last_event::Offered;
 use super::pending_pod::PendingPod;
 use super::queue::{Position, Queue};
 use super::refusing;
@@ -83,6 +84,8 @@ pub struct Plan {
     pub(super) nominations: BTreeMap<String, Nomination>,
     /// Last event about a pod, by its UID.
     pub(super) last_events: BTreeMap<String, LastEvent>,
+    /// The NodePools of the last round, and since when they are what they were.
+    pub(super) offered: Option<(Offered, Timestamp)>,
     /// Fruitless launches.
     pub(super) fruitless: Fruitless,
     /// NodePools whose launches are held.
@@ -269,11 +272,12 @@ impl Plan {
 
     /// Takes over the plan of a round, except for nominations, which may have been written since it began.
     pub fn succeed(&mut self, decided: Self) {
-        let Self { placed, coming, gangs, nominations: _, last_events, fruitless, holds, unplaced } = decided;
+        let Self { placed, coming, gangs, nominations: _, last_events, offered, fruitless, holds, unplaced } = decided;
         self.placed = placed;
         self.coming = coming;
         self.gangs = gangs;
         self.last_events = last_events;
+        self.offered = offered;
         self.holds = holds;
         self.unplaced = unplaced;
         let observed = std::mem::replace(&mut self.fruitless, fruitless);

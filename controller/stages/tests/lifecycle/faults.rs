@@ -54,6 +54,19 @@ fn blow() -> impl Strategy<Value = Blow> {
     proptest::sample::select(vec![Blow::Before, Blow::After, Blow::Meddle])
 }
 
+/// Two claims, of which one is deleted at any time, with or without its node, and the other one rebooted.
+fn deeds() -> impl Strategy<Value = Vec<(u64, Deed)>> {
+    (0..4000_u64, 0..4000_u64, any::<bool>()).prop_map(|(deleted, rebooted, is_by_node)| {
+        let mut deeds = vec![(0, Deed::Create("x")), (1, Deed::Create("y")), (deleted, Deed::Delete("x"))];
+        deeds.push((rebooted, Deed::Reboot("y", Some(60))));
+        if is_by_node {
+            deeds.push((deleted, Deed::DeleteNodes));
+        }
+        deeds.push((4500, Deed::Delete("y")));
+        deeds
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
@@ -63,9 +76,7 @@ proptest! {
         faults in proptest::collection::vec((operation(), fault()), 0..8),
         blows in proptest::collection::btree_map(0..80_usize, blow(), 0..6),
         exhausted in proptest::collection::vec(0..4_usize, 0..4),
-        deleted in 0..4000_u64,
-        rebooted in 0..4000_u64,
-        is_by_node in any::<bool>(),
+        deeds in deeds(),
     ) {
         let mut world = World::new();
         world.habits = habits;
@@ -78,12 +89,7 @@ proptest! {
             world.cloud.capacity.insert(offering, 0);
         }
         world.edge.blows = blows;
-        world.deeds = vec![(0, Deed::Create("x")), (1, Deed::Create("y")), (deleted, Deed::Delete("x"))];
-        world.deeds.push((rebooted, Deed::Reboot("y", Some(60))));
-        if is_by_node {
-            world.deeds.push((deleted, Deed::DeleteNodes));
-        }
-        world.deeds.push((4500, Deed::Delete("y")));
+        world.deeds = deeds;
         world.run(9000);
         prop_assert!(world.api.claims.is_empty(), "{}", world.diary());
         prop_assert!(world.api.nodes.is_empty(), "{}", world.diary());

@@ -112,14 +112,16 @@ impl Knapsack {
                     let (cores, memory) = scaled[item];
                     let size = (cores * count as usize, memory * count as usize);
                     self.before.clone_from(&self.best);
-                    once(&mut self.best, &self.before, took, width, size, items[item].value as f32 * count as f32, 1);
+                    let table = Table { best: &mut self.best, before: &self.before, took, width };
+                    once(table, size, items[item].value as f32 * count as f32, 1);
                 }
                 Pass::Choice(members) => {
                     self.steps += (members.len() + 1) * grid;
                     self.before.clone_from(&self.best);
                     for (mark, &item) in (1_u8..).zip(members) {
                         let value = items[item].value as f32;
-                        once(&mut self.best, &self.before, took, width, scaled[item], value, mark);
+                        let table = Table { best: &mut self.best, before: &self.before, took: &mut *took, width };
+                        once(table, scaled[item], value, mark);
                     }
                 }
             }
@@ -203,16 +205,17 @@ fn any(best: &mut [f32], took: &mut [u8], width: usize, (cores, memory): (usize,
     }
 }
 
-/// Tries one unit of an item in all cells, on top of the values `before`.
-fn once(
-    best: &mut [f32],
-    before: &[f32],
-    took: &mut [u8],
+/// Values of all cells, and the marks of the items that improved them.
+struct Table<'t> {
+    best: &'t mut [f32],
+    before: &'t [f32],
+    took: &'t mut [u8],
     width: usize,
-    (cores, memory): (usize, usize),
-    value: f32,
-    mark: u8,
-) {
+}
+
+/// Tries one unit of an item of this size in all cells, on top of the values before.
+fn once(table: Table<'_>, (cores, memory): (usize, usize), value: f32, mark: u8) {
+    let Table { best, before, took, width } = table;
     if cores >= width {
         return;
     }

@@ -150,31 +150,7 @@ pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], start: Start<'_>
         load.fill(0.0);
         let mut value = 0.0;
         for cluster in &clusters {
-            unit_prices.copy_from_slice(&cluster.barrier);
-            for (duals, &size) in duals.chunks_exact(count).zip(&cluster.sizes) {
-                if size > 0.0 {
-                    unit_prices.iter_mut().zip(duals).for_each(|(unit_price, dual)| *unit_price += dual * size);
-                }
-            }
-            let least = unit_prices.iter().copied().fold(f32::INFINITY, f32::min);
-            if !least.is_finite() || least <= 0.0 {
-                continue;
-            }
-            value += least * cluster.count;
-            let factor = 1.0 / (least * temperature);
-            let mut sum = 0.0;
-            for unit_price in &mut unit_prices {
-                *unit_price = decay((least - *unit_price).max(-1e30) * factor);
-                sum += *unit_price;
-            }
-            let each = cluster.count / sum;
-            for (source, &weight) in unit_prices.iter().enumerate() {
-                if weight > 0.0 {
-                    for (column, &size) in cluster.sizes.iter().enumerate() {
-                        load[column * count + source] += each * weight * size;
-                    }
-                }
-            }
+            value += assign(cluster, &duals, temperature, &mut unit_prices, &mut load);
         }
         if value > best.0 {
             best = (value, duals.clone());
@@ -201,6 +177,37 @@ pub(crate) fn solve(sources: &[Source<'_>], items: &[Item<'_>], start: Start<'_>
     let all: f64 = spent.iter().sum();
     let shares = spent.iter().map(|&spent| if all > 0.0 { spent / all } else { 0.0 }).collect();
     Split { duals: valid(sources, &best.1, width), shares }
+}
+
+/// Adds the load of a cluster's items to `load`: nearly all go to the sources whose `duals` make them cheapest. Returns
+/// their price there.
+fn assign(cluster: &Cluster, duals: &[f32], temperature: f32, unit_prices: &mut [f32], load: &mut [f32]) -> f32 {
+    let count = unit_prices.len();
+    unit_prices.copy_from_slice(&cluster.barrier);
+    for (duals, &size) in duals.chunks_exact(count).zip(&cluster.sizes) {
+        if size > 0.0 {
+            unit_prices.iter_mut().zip(duals).for_each(|(unit_price, dual)| *unit_price += dual * size);
+        }
+    }
+    let least = unit_prices.iter().copied().fold(f32::INFINITY, f32::min);
+    if !least.is_finite() || least <= 0.0 {
+        return 0.0;
+    }
+    let factor = 1.0 / (least * temperature);
+    let mut sum = 0.0;
+    for unit_price in unit_prices.iter_mut() {
+        *unit_price = decay((least - *unit_price).max(-1e30) * factor);
+        sum += *unit_price;
+    }
+    let each = cluster.count / sum;
+    for (source, &weight) in unit_prices.iter().enumerate() {
+        if weight > 0.0 {
+            for (column, &size) in cluster.sizes.iter().enumerate() {
+                load[column * count + source] += each * weight * size;
+            }
+        }
+    }
+    least * cluster.count
 }
 
 /// Returns approximately `end` to the power of `progress`: linear between 16 points of the geometric sequence.

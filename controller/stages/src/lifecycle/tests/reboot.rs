@@ -172,6 +172,12 @@ fn requests() {
             &["status: Initialized=Unknown Rebooting: the node is rebooting, Launched=True, Rebooting=True \
                RebootIssued: rebooting for AcceleratedHardwareReady/XID48, Registered=True"],
         ),
+    ]);
+}
+
+#[test]
+fn requests_without_effect() {
+    check(&[
         (
             "A request that cannot be read leaves the node as it is.",
             |it| {

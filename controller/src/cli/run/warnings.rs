@@ -3,7 +3,7 @@
 use muster_aws::AwsFeatureGates;
 use muster_manifest::snapshot::FeatureGates;
 
-use super::arguments::CloudName;
+use super::super::arguments::CloudName;
 
 /// Returns warnings about gates that are on and have no effect.
 pub(super) fn off(aws_gates: AwsFeatureGates) -> Vec<String> {
