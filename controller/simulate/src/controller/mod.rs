@@ -96,6 +96,8 @@ pub(crate) struct Controller {
     has_moved: bool,
     /// Answer of [`Controller::could_be_placed`]; none if an object was added, changed or removed since.
     placeable: Option<Placeable>,
+    /// Problems solved for waiting pods.
+    pub(crate) solved: usize,
 }
 
 // === impl Controller ===
@@ -126,6 +128,7 @@ impl Controller {
             outcomes: BTreeMap::new(),
             has_moved: true,
             placeable: None,
+            solved: 0,
         };
         controller.see(api, &api.keys(), now);
         // Pods that existed before the start have not moved.

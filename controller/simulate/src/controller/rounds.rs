@@ -173,7 +173,9 @@ impl Controller {
             settings: &self.choices.provision,
             plan,
         };
-        Ok(provision(&round, now))
+        let outcome = provision(&round, now);
+        self.solved += outcome.figures.solved;
+        Ok(outcome)
     }
 
     /// Nominates nodes for pods, and determines which Nodes wait for that; those that no longer do are reconciled.
