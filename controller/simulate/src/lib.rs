@@ -328,6 +328,7 @@ impl Simulation<'_> {
             glance,
             writes: self.world.writes,
             calls: self.world.cloud.record().len(),
+            solved: self.controller.as_ref().map_or(0, |controller| controller.solved),
             paid: self.ledger.paid,
             bound: self.ledger.bound,
             node_hours: self.ledger.node_seconds / 3600.0,

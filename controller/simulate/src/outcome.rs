@@ -23,6 +23,8 @@ pub struct Outcome {
     pub writes: u64,
     /// Number of calls to the cloud.
     pub calls: usize,
+    /// Number of problems solved for waiting pods by the controller since it last started.
+    pub solved: usize,
     /// Cost of the instances, in USD.
     pub paid: f64,
     /// Lower bound of the cost of the pods that ran, in USD.

@@ -438,7 +438,7 @@ pub(super) fn renumbered(mut solution: Solution, pods: &[usize]) -> Solution {
 
 /// Returns `solution` extended by the plan for `pods`, on existing nodes and new ones; planned nodes stay unchanged.
 /// Returns `None` if some pods went to planned nodes.
-fn place_after(
+pub(super) fn place_after(
     problem: &Problem,
     solution: &Solution,
     pods: &[usize],

@@ -31,6 +31,7 @@ use muster_stages::provision::{Lengths, Plan, RETRY, Window};
 use muster_stages::state::{self, Changed, Cluster};
 
 use self::offers::Offers;
+use self::rounds::Placeable;
 use super::api::{Api, Key, Kind};
 use super::policy::Policy;
 use super::world::World;
@@ -93,6 +94,10 @@ pub(crate) struct Controller {
     outcomes: BTreeMap<String, Outcomes>,
     /// True if a pod was added, changed or removed since [`Controller::running`] was last called.
     has_moved: bool,
+    /// Answer of [`Controller::could_be_placed`]; none if an object was added, changed or removed since.
+    placeable: Option<Placeable>,
+    /// Problems solved for waiting pods.
+    pub(crate) solved: usize,
 }
 
 // === impl Controller ===
@@ -122,6 +127,8 @@ impl Controller {
             pools_at: now,
             outcomes: BTreeMap::new(),
             has_moved: true,
+            placeable: None,
+            solved: 0,
         };
         controller.see(api, &api.keys(), now);
         // Pods that existed before the start have not moved.
@@ -166,6 +173,7 @@ impl Controller {
                 self.round_again = Some(after(now, RETRY));
             }
             if !changed.is_empty() {
+                self.placeable = None;
                 // What stays pending is decided again soon after a change, and seldom without one.
                 self.round_again = self.round_again.map(|again| again.min(after(now, RETRY)));
             }

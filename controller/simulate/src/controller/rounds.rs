@@ -10,7 +10,8 @@ use muster_api::{NodeClaim, NodePool, labels};
 use muster_cloud::after;
 use muster_manifest::snapshot::{self, Snapshot};
 use muster_manifest::{InputError, Manifests, NodeClass};
-use muster_scheduling::model::{Catalogue, Node, Pod};
+use muster_scheduling::model::{Catalogue, Node, Pod, Refused};
+use muster_stages::lifecycle::caps::Caps;
 use muster_stages::lifecycle::is_true;
 use muster_stages::lifecycle::pause::Pause;
 use muster_stages::provision::{self, Lengths, Outcome, Plan, Round, provision};
@@ -25,6 +26,15 @@ use crate::world::World;
 
 /// Interval between rounds while a CapacityBuffer lacks room: refused capacity returns without a change.
 const SHORT: Duration = Duration::from_secs(60);
+
+/// Pods that could be placed, with what that depends on besides the observed objects.
+#[derive(Debug)]
+pub(super) struct Placeable {
+    /// `namespace/name` of each.
+    pods: BTreeSet<String>,
+    refused: Vec<Refused>,
+    stops: BTreeMap<String, provision::Stop>,
+}
 
 // === impl Controller ===
 
@@ -119,6 +129,22 @@ impl Controller {
 
     /// Returns the pods (`namespace/name`) that a controller without earlier plans would place now.
     pub(crate) fn could_be_placed(&mut self, world: &World) -> Result<BTreeSet<String>, InputError> {
+        let now = world.clock.now();
+        let (refused, stops) = (self.refusals.current(now), self.stops(now));
+        if let Some(known) = &self.placeable
+            && (&known.refused, &known.stops) == (&refused, &stops)
+        {
+            return Ok(known.pods.clone());
+        }
+        let pods = self.decide_placeable(world)?;
+        // Caps on launches per minute allow more as time passes.
+        if self.choices.provision.caps == Caps::default() {
+            self.placeable = Some(Placeable { pods: pods.clone(), refused, stops });
+        }
+        Ok(pods)
+    }
+
+    fn decide_placeable(&mut self, world: &World) -> Result<BTreeSet<String>, InputError> {
         let outcome = self.decide_round(&self.plan.afresh(), world)?;
         let mut placed: BTreeSet<String> = self.cluster.unbound().map(|pod| pod.pod.path.to_string()).collect();
         // Without an earlier plan, each pod that cannot be placed gets a warning event.
@@ -147,7 +173,9 @@ impl Controller {
             settings: &self.choices.provision,
             plan,
         };
-        Ok(provision(&round, now))
+        let outcome = provision(&round, now);
+        self.solved += outcome.figures.solved;
+        Ok(outcome)
     }
 
     /// Nominates nodes for pods, and determines which Nodes wait for that; those that no longer do are reconciled.

@@ -8,6 +8,7 @@ mod faults;
 mod garbage;
 mod random;
 mod stories;
+mod unplaced;
 
 use muster_manifest as manifest;
 use muster_manifest::snapshot::{FeatureGates, Settings};

@@ -158,6 +158,8 @@ pub struct Figures {
     pub claims: usize,
     /// Price of these claims, in USD per hour.
     pub hourly_price: f64,
+    /// Problems solved: none if there are no pods to decide, or if an earlier answer still holds.
+    pub solved: usize,
 }
 
 /// Reason that blocks launches with a class although it is ready.
@@ -228,6 +230,7 @@ pub fn provision(round: &Round<'_>, now: Timestamp) -> Outcome {
         waiting: draft.waiting,
         ignored: draft.ignored,
         held,
+        solved: 1,
         ..Figures::default()
     };
     let violations = validate(problem, &round.settings.packing, &solution);
