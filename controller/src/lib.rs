@@ -26,8 +26,8 @@
 //! `muster_simulate` runs a cluster in virtual time with the same stages and an in-memory edge.
 //!
 //! Only [`cli`] touches the process: arguments, environment, terminal, signals, exit codes. Only `edge`, the Lease of
-//! `run`, `facts`, and the keys and records of `agents` cause writes to a cluster; every other command writes its output
-//! and nothing else.
+//! `run`, `facts`, and the keys and records of `agents` cause writes to a cluster; every other command writes its
+//! output and nothing else.
 
 #[cfg(feature = "cluster")]
 pub mod agents;

@@ -16,8 +16,8 @@ use crate::bucket::{Bucket, Rate};
 const MESSAGES: Rate = Rate::new(64, Duration::from_millis(500));
 /// Rate of streams of a node: it has one, and opens another when its connection ends.
 const STREAMS: Rate = Rate::new(8, Duration::from_secs(1));
-/// Rate of reports of a node that are stored: each may be a write to the API server. With what else is written because of
-/// a node (pins, records of its verdicts, their logs), it is less than one a second.
+/// Rate of reports of a node that are stored: each may be a write to the API server. With what else is written because
+/// of a node (pins, records of its verdicts, their logs), it is less than one a second.
 const REPORTS: Rate = Rate::new(16, Duration::from_secs(2));
 /// Rate of news of whom a node believes: each is a write. They change with the CA of the controller.
 const PINS: Rate = Rate::new(4, Duration::from_secs(60));

@@ -244,8 +244,8 @@ fn with_status(mut pod: Pod, spec: &Field<'_>, status: &Field<'_>, template: &Po
     Ok(pod)
 }
 
-/// Returns the effective requests during an in-place resize: the larger of the requested and the allocated resources, or
-/// the allocated ones if the node can never grant what is requested.
+/// Returns the effective requests during an in-place resize: the larger of the requested and the allocated resources,
+/// or the allocated ones if the node can never grant what is requested.
 fn granted(spec: &Field<'_>, status: &Field<'_>, template: &PodTemplate) -> Decoded<Option<Resources>> {
     let mut grants = Vec::new();
     for key in ["initContainerStatuses", "containerStatuses"] {

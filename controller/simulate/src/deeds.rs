@@ -92,8 +92,8 @@ impl Simulation<'_> {
                 }
             }
             Deed::Publish => self.world.publish_image(),
-            Deed::Ail(meant, count, ailment) => {
-                if self.world.ail(&meant, count, &ailment) == 0 {
+            Deed::ReportFault(meant, count, fault) => {
+                if self.world.report_fault(&meant, count, &fault) == 0 {
                     what = format!("{what}: it does not exist");
                 }
             }

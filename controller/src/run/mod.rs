@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Every replica watches the cluster, so that a newly elected one leads at once. Only the leader writes decisions, and
-//! only while the fence is open (any replica writes what agents report of their nodes, and what the cloud says of them).
-//! A leader that loses its Lease drops the work in progress and stands for election again.
+//! only while the fence is open (any replica writes what agents report of their nodes, and what the cloud says of
+//! them). A leader that loses its Lease drops the work in progress and stands for election again.
 
 mod buffers;
 mod context;

@@ -1,7 +1,7 @@
 //! Attach limits of nodes that do not exist yet, by instance type, as resources of the types.
 //!
-//! A limit is what the CSINodes of the pool's class say about nodes of the type; else, for EBS, that of a table. Nodes that
-//! are starting have it, too, until their driver has registered.
+//! A limit is what the CSINodes of the pool's class say about nodes of the type; else, for EBS, that of a table. Nodes
+//! that are starting have it, too, until their driver has registered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Columns of volumes: one for each CSI driver with an attach limit, and one for each of some claims of several pods.
 //!
-//! A volume that several pods use takes one attachment of a node, not one for each pod. So each node keeps one attachment
-//! for each such claim, and then its pods take none; the claim's column, which is open or closed, says whether the node
-//! could keep it.
+//! A volume that several pods use takes one attachment of a node, not one for each pod. So each node keeps one
+//! attachment for each such claim, and then its pods take none; the claim's column, which is open or closed, says
+//! whether the node could keep it.
 
 use std::sync::Arc;
 

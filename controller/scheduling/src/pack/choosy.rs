@@ -1,9 +1,9 @@
 //! Alternative plans if limits of pools with `minValues` leave pods unplaced.
 //!
-//! A node of such a pool must stay within the limits as whichever of its types it is launched, and so large nodes use the
-//! limits of several small ones. A plan that does not know this from the start opens nodes that are left too few types.
-//! So plans are made with types of at most a half, a quarter, an eighth … of what the limits leave, of which any can be
-//! launched that many times; and one without the pools, for lighter ones.
+//! A node of such a pool must stay within the limits as whichever of its types it is launched, and so large nodes use
+//! the limits of several small ones. A plan that does not know this from the start opens nodes that are left too few
+//! types. So plans are made with types of at most a half, a quarter, an eighth … of what the limits leave, of which any
+//! can be launched that many times; and one without the pools, for lighter ones.
 
 use std::sync::Arc;
 
@@ -57,8 +57,8 @@ fn is_better(compiled: &Compiled<'_>, one: &Solution, other: &Solution) -> bool 
                 || one_weight == other_weight && rival::price(one) < rival::price(other) - 1e-9)
 }
 
-/// Returns `problem` with `pools` limited to types of which `nodes` stay within the limits. `None` if no pool has enough
-/// types of that size.
+/// Returns `problem` with `pools` limited to types of which `nodes` stay within the limits. `None` if no pool has
+/// enough types of that size.
 fn with_small_types(problem: &Problem, pools: &[usize], nodes: i64) -> Option<Problem> {
     let mut changed = problem.clone();
     let mut any = false;

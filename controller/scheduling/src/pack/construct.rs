@@ -125,8 +125,8 @@ pub(crate) struct Remaining<'r> {
     pub(crate) headroom: &'r mut Headroom,
 }
 
-/// Opens nodes for all pods of `remaining` that fit one. Returns `None` if a node showed, while the price model was unknown,
-/// that fluid prices mislead.
+/// Opens nodes for all pods of `remaining` that fit one. Returns `None` if a node showed, while the price model was
+/// unknown, that fluid prices mislead.
 pub(crate) fn construct(
     shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,

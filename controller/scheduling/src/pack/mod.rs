@@ -14,7 +14,8 @@
 //!             hopeless ─► pods that no node can hold are set aside
 //! after all: choosy (pods that limits with `minValues` leave: fewer types, other pools)
 //! then:
-//!   draft ─► finish (launches, limits) ─► scarce (unplaced pods: leftovers, priorities) ─► rival ─► replicas ─► Solution
+//!   draft ─► finish (launches, limits) ─► scarce (unplaced pods: leftovers, priorities) ─► rival ─► replicas
+//!                                                                                                 └─► Solution
 //! as Karpenter packs: first_fit ─► another draft for a small plan; the Solution that rival compares, or one to look at
 //! ```
 

@@ -1,8 +1,8 @@
 //! Units left to place: kinds of pods, and batches of interchangeable ones.
 //!
 //! A kind is (size, signature, pools), all that the room, labels and weight of a node depend on. A batch is (kind, host
-//! rules, cells), all that packing distinguishes. Labels that no selector reads are ignored: 20,000 pods of 3,188 classes are 30
-//! kinds.
+//! rules, cells), all that packing distinguishes. Labels that no selector reads are ignored: 20,000 pods of 3,188
+//! classes are 30 kinds.
 
 use std::rc::Rc;
 

@@ -1,13 +1,13 @@
 //! First fit as the measure of a small plan: what it places better or more cheaply is taken.
 //!
 //! The drafts of one reading are compared with first fit already, but not where limits or `minValues` bind, where
-//! bundles do not fit, or where nodes that exist are filled in another order. Pods that stay pending have a part in rules
-//! all the same: they must not keep those pending that they would join, nor have the others placed as if they were there.
-//! So these are planned once more without such pods.
+//! bundles do not fit, or where nodes that exist are filled in another order. Pods that stay pending have a part in
+//! rules all the same: they must not keep those pending that they would join, nor have the others placed as if they
+//! were there. So these are planned once more without such pods.
 //!
 //! ```text
-//! plan ─► pods that lost what kept them in a lighter pool, again ─► first fit ─► without unplaced pods that join others
-//!                                                                            ─► without unplaced pods with any rule
+//! plan ─► again: pods that nothing keeps in a lighter pool ─► first fit ─┬─► without unplaced pods that join others
+//!                                                                        └─► without unplaced pods with any rule
 //! ```
 
 use fixedbitset::FixedBitSet;
@@ -33,8 +33,8 @@ pub(super) fn best(compiled: &Compiled<'_>, solution: Solution, plan: impl Fn(&C
     best
 }
 
-/// Returns `solution` with pods planned again that none of the nodes' other pods keeps in a lighter pool: those that did
-/// have been taken off because another rule was broken.
+/// Returns `solution` with pods planned again that none of the nodes' other pods keeps in a lighter pool: those that
+/// did have been taken off because another rule was broken.
 fn reopened(compiled: &Compiled<'_>, solution: Solution) -> Solution {
     let (problem, options) = (compiled.problem, compiled.options);
     // Large plans are looked at only if something was taken off.

@@ -15,7 +15,7 @@ pub use self::day::default_day;
 pub use self::read::{Written, read};
 pub use self::rehearse::{Misdeed, Remark, rehearse};
 use super::api::Path;
-use super::world::{Ailment, Habits, Meant};
+use super::world::{Habits, Meant, ReportedFault};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ pub(crate) enum Deed {
     /// Publishes another image, which all classes select from now on.
     Publish,
     /// Sets a condition of this number of matching Nodes.
-    Ail(Meant, u32, Ailment),
+    ReportFault(Meant, u32, ReportedFault),
     /// Kills the controller after this number of further writes, and restarts it after this duration.
     Stop(u64, Duration),
 }
@@ -136,7 +136,7 @@ impl std::fmt::Display for Deed {
             Self::Misregister(count, code) => write!(f, "the machine of {} will not join ({code})", launches(count)),
             Self::Interrupt(meant, count) => write!(f, "the cloud reclaims {} of {meant}", nodes(count)),
             Self::Publish => f.write_str("another image is published"),
-            Self::Ail(meant, count, Ailment { kind, status, reason }) => {
+            Self::ReportFault(meant, count, ReportedFault { kind, status, reason }) => {
                 write!(f, "{} of {meant} report {kind}={status} ({reason})", nodes(count))
             }
             Self::Stop(_, away) => {

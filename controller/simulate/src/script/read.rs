@@ -10,7 +10,7 @@ use muster_manifest::{Decoded, Fault, Field, InputError, Source, kind_named, kin
 
 use super::super::api::Path;
 use super::super::objects::{OWN, has_namespace, path_for};
-use super::super::world::{Ailment, Meant};
+use super::super::world::{Meant, ReportedFault};
 use super::{Deed, Reference, Script};
 
 /// Kinds that can be scaled.
@@ -265,12 +265,12 @@ fn condition(field: Field<'_>) -> Decoded<Deed> {
             Err(status.fault(problem, "write `\"True\"`, `\"False\"` or `Unknown`"))
         }
     })?;
-    let ailment = Ailment {
+    let fault = ReportedFault {
         kind: kind.text()?.to_owned(),
         status: status.unwrap_or_else(|| "False".to_owned()),
         reason: field.read("reason", |reason| reason.text().map(str::to_owned))?.unwrap_or_default(),
     };
-    Ok(Deed::Ail(meant(&field)?, nodes, ailment))
+    Ok(Deed::ReportFault(meant(&field)?, nodes, fault))
 }
 
 fn publish(field: Field<'_>) -> Decoded<Deed> {

@@ -187,7 +187,7 @@ impl Rehearsal {
             | Deed::Refuse(..)
             | Deed::Misregister(..)
             | Deed::Interrupt(..)
-            | Deed::Ail(..)
+            | Deed::ReportFault(..)
             | Deed::Publish
             | Deed::Stop(..) => {}
         }

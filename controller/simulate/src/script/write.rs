@@ -5,7 +5,7 @@ use std::time::Duration;
 use muster_api::Span;
 use serde_json::{Map, Value, json};
 
-use super::super::world::{Ailment, Habits, Meant};
+use super::super::world::{Habits, Meant, ReportedFault};
 use super::{Deed, Reference, Script};
 
 // === impl Script ===
@@ -68,7 +68,7 @@ fn event(at: Duration, deed: &Deed) -> Value {
             ("interrupt", what)
         }
         Deed::Publish => ("publishImage", true.into()),
-        Deed::Ail(meant, nodes, Ailment { kind, status, reason }) => {
+        Deed::ReportFault(meant, nodes, ReportedFault { kind, status, reason }) => {
             let mut what = offerings(meant);
             what["nodes"] = (*nodes).into();
             what["type"] = kind.clone().into();

@@ -13,7 +13,7 @@ use super::super::api::Path;
 use super::super::dice::Dice;
 use super::super::script::{Deed, Reference, Script};
 use super::super::trace::Event;
-use super::super::world::{Ailment, Meant};
+use super::super::world::{Meant, ReportedFault};
 use super::super::{Outcome, Policy};
 use super::{day_with, larger_cluster, settings_of_all};
 
@@ -83,10 +83,10 @@ fn deed(dice: Dice, name: &str) -> Deed {
             let requirement = json!({"key": labels::CAPACITY_TYPE, "operator": "In", "values": [kinds]});
             Deed::Patch(pool("general"), json!({"spec": {"template": {"spec": {"requirements": [requirement]}}}}))
         }
-        16 => Deed::Ail(
+        16 => Deed::ReportFault(
             Meant::default(),
             count("nodes", 2),
-            Ailment {
+            ReportedFault {
                 kind: "AcceleratedHardwareReady".to_owned(),
                 status: "False".to_owned(),
                 reason: pick("fault", &["NvidiaXID48Error", "NvidiaXID79Error", "NvidiaDoubleBitError"]).to_owned(),

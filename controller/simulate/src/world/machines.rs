@@ -11,7 +11,7 @@ use muster_cloud::{Instance, InstanceState, after};
 
 use super::super::api::{Kind, Path, node_of, seconds};
 use super::admission::PATIENCE;
-use super::ailments::boot_id;
+use super::node_faults::boot_id;
 use super::{Happening, World};
 use crate::trace::Event;
 

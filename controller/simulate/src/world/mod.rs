@@ -12,10 +12,10 @@
 //! changes.
 
 mod admission;
-mod ailments;
 mod cloud;
 mod kubelet;
 mod machines;
+mod node_faults;
 mod scheduler;
 mod volumes;
 mod workloads;
@@ -31,9 +31,9 @@ use muster_manifest::InputError;
 use muster_manifest::snapshot::Settings;
 
 pub(crate) use self::admission::admit;
-pub(crate) use self::ailments::Ailment;
 pub(crate) use self::cloud::Meant;
 pub(crate) use self::machines::Machine;
+pub(crate) use self::node_faults::ReportedFault;
 pub(crate) use self::scheduler::is_waiting;
 pub(crate) use self::volumes::make_ephemeral;
 pub(crate) use self::workloads::WORKLOADS;

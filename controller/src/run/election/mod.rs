@@ -71,8 +71,8 @@ impl Candidate {
         Self { leases, name, identity, seen: None, is_of_muster: watch::Sender::new(false), writing: None }
     }
 
-    /// Returns a channel that is true while the holder of the lease is a replica of Muster, this or another one, and not
-    /// of Karpenter. A lease that has expired is that of its last holder.
+    /// Returns a channel that is true while the holder of the lease is a replica of Muster, this or another one, and
+    /// not of Karpenter. A lease that has expired is that of its last holder.
     pub(super) fn is_of_muster(&self) -> watch::Receiver<bool> {
         self.is_of_muster.subscribe()
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   queue (every replica) ──► ClaimFacts ──► condition Interrupted ──► leader ─┬─ remember: offering avoided, hurry
 //!   status (leader) ─────────────▲                                             ├─ disruption: replacement first
-//!                                                                              └─ lifecycle: deleted if there is no time
+//!                                                                              └─ lifecycle: deleted if time is short
 //! ```
 //!
 //! A message is deleted once its notice is in the API server. So a replica that is killed before loses nothing, and one

@@ -20,13 +20,13 @@ pub struct Forgone {
     pub weight: i32,
     /// These pods, ascending.
     pub pods: Vec<usize>,
-    /// Increase of the price of the plan if it were kept, in USD per hour; `None` if pods would stay pending for it, or if
-    /// it was not computed.
+    /// Increase of the price of the plan if it were kept, in USD per hour; `None` if pods would stay pending for it, or
+    /// if it was not computed.
     pub price: Option<f64>,
 }
 
-/// Returns the preferences that `solution`, a plan for `problem`, does not keep for all pods, the heaviest first. `plan`
-/// plans a problem without preferences.
+/// Returns the preferences that `solution`, a plan for `problem`, does not keep for all pods, the heaviest first.
+/// `plan` plans a problem without preferences.
 pub(crate) fn unkept(
     problem: &Problem,
     options: &Options,

@@ -9,8 +9,8 @@
 //!         ─► one preference after the other required, the heaviest first ──────┘   (small plans)
 //! ```
 //!
-//! A preference that is made required is a rule that the packer already knows, and a plan that keeps more rules is a plan
-//! of the original problem. So nothing is packed in another way here: plans are made by the caller's function, and
+//! A preference that is made required is a rule that the packer already knows, and a plan that keeps more rules is a
+//! plan of the original problem. So nothing is packed in another way here: plans are made by the caller's function, and
 //! compared.
 
 mod forgone;
@@ -35,7 +35,8 @@ const MOST_SINGLE: usize = 8;
 /// Maximum number of pods of a plan for which preferences are tried one after the other.
 const MOST_PODS: usize = 500;
 
-/// Weight of the preference for nodes without an untolerated `PreferNoSchedule` taint: the highest that a term can have.
+/// Weight of the preference for nodes without an untolerated `PreferNoSchedule` taint: the highest that a term can
+/// have.
 const TAINT_WEIGHT: i32 = 100;
 
 /// Difference between prices, in USD per hour, that is none.

@@ -9,7 +9,7 @@ use super::{Happening, Meant, World};
 
 /// A condition of a Node that its monitoring agent sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ailment {
+pub(crate) struct ReportedFault {
     pub(crate) kind: String,
     pub(crate) status: String,
     pub(crate) reason: String,
@@ -19,7 +19,7 @@ pub(crate) struct Ailment {
 
 impl World {
     /// Sets a condition of matching Nodes. Returns their number.
-    pub(crate) fn ail(&mut self, meant: &Meant, count: u32, ailment: &Ailment) -> usize {
+    pub(crate) fn report_fault(&mut self, meant: &Meant, count: u32, fault: &ReportedFault) -> usize {
         let now = self.clock.now();
         let mut nodes: Vec<(u64, String)> = self
             .cloud
@@ -27,12 +27,12 @@ impl World {
             .into_iter()
             .filter(|one| !one.state.is_ending() && meant.is(&one.offering))
             .filter_map(|one| self.node_with(&one.provider_id))
-            .map(|node| (self.dice.below(&format!("{} {node}", ailment.kind), 1 << 32), node))
+            .map(|node| (self.dice.below(&format!("{} {node}", fault.kind), 1 << 32), node))
             .collect();
         nodes.sort();
         nodes.truncate(usize::try_from(count).unwrap_or(usize::MAX));
         for (_, name) in &nodes {
-            let Ailment { kind, status, reason } = ailment.clone();
+            let ReportedFault { kind, status, reason } = fault.clone();
             let condition = NodeCondition {
                 type_: kind,
                 status,
