@@ -73,7 +73,7 @@ pub(crate) enum Heeded {
     /// No NodeClaim has the instance.
     Unknown,
     /// It was known already, is not believed, or the NodeClaim is being deleted.
-    Known,
+    Ignored,
     /// It is news, and has been recorded.
     Recorded,
 }
@@ -220,12 +220,12 @@ impl ClaimFacts {
             let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
             let claim = answered.latest(shown);
             if !believes(claim) {
-                return Ok(Heeded::Known);
+                return Ok(Heeded::Ignored);
             }
             interruption::heed(claim, cluster.node_of(claim), kind, given_at)
         };
         if step.writes.is_empty() {
-            return Ok(Heeded::Known);
+            return Ok(Heeded::Ignored);
         }
         let has_status = step.writes.iter().any(|write| matches!(write, Write::ClaimStatus { .. }));
         let interrupted = |claim: &NodeClaim| {
@@ -245,7 +245,7 @@ impl ClaimFacts {
         if is_written || !has_status {
             tracing::warn!(instance, notice = kind.name(), "the cloud gave notice of an instance");
         }
-        Ok(if is_written || !has_status { Heeded::Recorded } else { Heeded::Known })
+        Ok(if is_written || !has_status { Heeded::Recorded } else { Heeded::Ignored })
     }
 
     /// Publishes the events of a step. They are not waited for: that may take seconds, which the next notice does not

@@ -20,8 +20,8 @@ use muster_cloud::{Content, Notice, NoticeKind};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Maximum size of a body in bytes: EventBridge sends at most 256 KiB.
-pub const LONGEST: usize = 256 * 1024;
+/// Maximum size of a body in bytes: that of a message of SQS.
+pub const LONGEST: usize = 1024 * 1024;
 /// Maximum length of an instance ID; EC2's have 19 characters.
 const LONGEST_ID: usize = 64;
 
@@ -82,7 +82,7 @@ pub fn read(body: &str) -> Content {
         return Content::Other;
     }
     if body.len() > LONGEST {
-        return Content::Malformed(format!("it has {} bytes, and EventBridge sends {LONGEST} at most", body.len()));
+        return Content::Malformed(format!("it has {} bytes, and a message has {LONGEST} at most", body.len()));
     }
     // Through a map: an array of no elements would be read as an event without fields.
     let envelope = serde_json::from_str::<serde_json::Map<String, Value>>(body);

@@ -28,6 +28,8 @@ pub(in crate::run) fn remember<P: Provider>(context: &LeaderContext<P>, changed:
 
 /// Remembers the notices of all claims, so that a new leader knows what the last one knew.
 pub(in crate::run) fn remember_all<P: Provider>(context: &LeaderContext<P>, cluster: &Cluster) {
+    // Claims have gone while another replica led.
+    context.leader_state().interrupted.0.retain(|name, _| cluster.claim(name).is_some());
     for claim in cluster.claims() {
         let name = claim.metadata.name.as_deref().unwrap_or_default();
         remember_one(context, &name.into(), Some(claim));

