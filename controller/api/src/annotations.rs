@@ -55,7 +55,7 @@ pub const INITIALIZATION_TIMEOUT: &str = "muster.dev/initialization-timeout";
 pub const PAUSE: &str = "muster.dev/pause";
 /// Disruption command that removes the node of a NodeClaim, with its state, as JSON.
 pub const DISRUPTION: &str = "muster.dev/disruption";
-/// Times at which the instance of a NodeClaim was last rebooted, in RFC 3339, separated by commas.
+/// Times of the last reboots of a NodeClaim's instance, each before its first call, in RFC 3339, separated by commas.
 pub const REBOOTS: &str = "muster.dev/reboots";
 /// Disruption command that a NodeClaim was launched for.
 pub const REPLACES: &str = "muster.dev/replaces";

@@ -166,7 +166,8 @@ fn reserved(
     Offering {
         requirements: labels.finish(),
         price: Some(prices.on_demand.map_or(0.0, |price| price / RESERVED_DISCOUNT)),
-        available: usable && left > 0 && !reservation.expiring,
+        // A full one has no instances left, and is open all the same: one that ends makes room in it.
+        available: usable && !reservation.expiring,
         reservation_capacity: left,
     }
 }

@@ -30,7 +30,7 @@ impl NewNode {
         let is_listed = all.get(CAPACITY_TYPE).is_some_and(|listed| listed.is_finite() && listed.has(RESERVED));
         let is_offered = || {
             let mut offerings = candidates.iter().flat_map(|one| &one.offerings);
-            offerings.any(|offering| offering.reserved() && offering.launchable())
+            offerings.any(|offering| offering.reserved() && offering.launchable() && offering.reservation_capacity > 0)
         };
         // The launch of a static node chooses its type.
         let is_static = problem.pools[self.pool].missing_replicas.is_some();

@@ -10,8 +10,6 @@ pub const HOSTNAME: &str = "kubernetes.io/hostname";
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// The reservation of a node; offerings with the same one share the same instances.
 pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
-/// Label for the kind of a capacity reservation: `default` or `capacity-block`.
-pub const CAPACITY_RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
 /// The pool of a node.
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
 /// `true` on nodes that have registered.

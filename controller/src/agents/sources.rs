@@ -214,7 +214,7 @@ impl Sources for Live {
                     "an agent reports the interruption of its instance"
                 );
             }
-            Ok(Heeded::Known | Heeded::Unknown) => {}
+            Ok(Heeded::Ignored | Heeded::Unknown) => {}
             Err(error) => tracing::warn!(%error, instance = node.instance, "an interruption cannot be recorded"),
         }
     }

@@ -15,9 +15,11 @@ use rustc_hash::FxHashMap;
 use super::pools::class_of;
 use crate::{CsiNode, Manifests, NodeClass};
 
-/// Divisor of the limit in the table for the least that is believed of nodes: a node cannot say of itself that it holds
-/// next to nothing, and so have others bought.
+/// Divisor of the limit in the table of EBS for the least that is believed of a few nodes: one cannot say of itself that
+/// it attaches next to nothing, and so have others bought.
 const LEAST_PART: u32 = 2;
+/// Number of nodes of a type that are believed whatever they say: the driver may be started with a limit of its own.
+const BELIEVED: usize = 3;
 
 /// Limits that nodes say, by catalogue, instance type and driver.
 type Said<'m> = BTreeMap<(usize, &'m str, &'m str), Vec<u32>>;
@@ -60,7 +62,9 @@ fn limit(one: &InstanceType, driver: &str, disks: u32, said: Option<&Vec<u32>>) 
         all.sort_unstable();
         all.get(all.len().saturating_sub(1) / 2).copied()
     });
-    middle.map(|middle| middle.max(table.unwrap_or(0) / LEAST_PART)).or(table)
+    let is_believed = said.is_some_and(|all| all.len() >= BELIEVED);
+    let least = if is_believed { 0 } else { table.unwrap_or(0) / LEAST_PART };
+    middle.map(|middle| middle.max(least)).or(table)
 }
 
 fn said<'m>(manifests: &'m Manifests, catalogue_of: &BTreeMap<Arc<str>, usize>) -> Said<'m> {

@@ -304,7 +304,7 @@ fn claim_labels(claim: &NodeClaim) -> Labels {
     labels
 }
 
-/// Returns true if Karpenter reboots the claim's node: it is left alone, and its capacity comes back.
+/// Returns true if the claim's node is being rebooted: it is left alone, and its capacity comes back.
 pub(super) fn is_rebooting(claim: &NodeClaim) -> bool {
     has_condition(&claim.conditions, nodeclaim::REBOOTING)
 }

@@ -7,9 +7,6 @@ use rustc_hash::FxHashMap;
 use super::{Offering, Problem};
 use crate::labels;
 
-/// Value of the label for reservations that end at a fixed time.
-const CAPACITY_BLOCK: &str = "capacity-block";
-
 /// Identity of the reserved instances that an offering uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Reservation {
@@ -71,56 +68,15 @@ pub(crate) fn draw(problem: &mut Problem, drawn: impl Iterator<Item = (usize, us
     }
 }
 
-/// Adds one instance to the reservation with this id, so that it is not full any more. A capacity block without free
-/// instances stays closed: it may be about to end.
+/// Adds one instance to the reservation with this id. One that is closed stays closed.
 pub(crate) fn credit(problem: &mut Problem, id: &str) {
     for types in problem.catalogues.iter_mut().filter(|types| types.reserves()) {
         types.edit(|types| {
             let offerings = types.iter_mut().flat_map(|one| &mut one.offerings).filter(|one| one.reserved());
             let its = |one: &&mut Offering| one.requirements.single(labels::CAPACITY_RESERVATION_ID) == Some(id);
             for offering in offerings.filter(its) {
-                let kind = offering.requirements.single(labels::CAPACITY_RESERVATION_TYPE);
-                offering.available |= offering.reservation_capacity == 0 && kind != Some(CAPACITY_BLOCK);
                 offering.reservation_capacity = offering.reservation_capacity.saturating_add(1);
             }
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Catalogue, InstanceType, Operator, Requirement, Requirements, Resources};
-
-    fn full(kind: &'static str) -> Problem {
-        let mut requirements = Requirements::new();
-        for (label, value) in [
-            (labels::CAPACITY_TYPE, "reserved"),
-            (labels::CAPACITY_RESERVATION_ID, "cr-1"),
-            (labels::CAPACITY_RESERVATION_TYPE, kind),
-        ] {
-            requirements.add(label, Requirement::new(Operator::In, [value]));
-        }
-        let offering = Offering { requirements, price: Some(0.0), available: false, reservation_capacity: 0 };
-        let one = InstanceType {
-            name: "m5.large".into(),
-            requirements: Requirements::new(),
-            capacity: Resources::new(),
-            overhead: Resources::new(),
-            offerings: vec![offering],
-        };
-        Problem { catalogues: vec![Catalogue::new(vec![one])], ..Problem::default() }
-    }
-
-    #[test]
-    fn a_full_reservation_has_room_for_the_instance_that_goes() {
-        for (kind, opens) in [("default", true), (CAPACITY_BLOCK, false)] {
-            let mut problem = full(kind);
-            credit(&mut problem, "cr-2");
-            assert!(!problem.catalogues[0][0].offerings[0].launchable(), "another reservation");
-            credit(&mut problem, "cr-1");
-            let offering = &problem.catalogues[0][0].offerings[0];
-            assert_eq!((offering.launchable(), offering.reservation_capacity), (opens, 1), "{kind}");
-        }
     }
 }

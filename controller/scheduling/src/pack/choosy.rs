@@ -50,11 +50,11 @@ fn is_choosy(pool: &NodePool) -> bool {
 fn is_better(compiled: &Compiled<'_>, one: &Solution, other: &Solution) -> bool {
     let left = |solution: &Solution| leftovers::left_by_priority(compiled, solution);
     let (one_left, other_left) = (left(one), left(other));
-    let (one_weight, other_weight) = (rival::weight(compiled, one), rival::weight(compiled, other));
+    let (one_lightness, other_lightness) = (rival::lightness(compiled, one), rival::lightness(compiled, other));
     one_left < other_left
         || one_left == other_left
-            && (one_weight > other_weight
-                || one_weight == other_weight && rival::price(one) < rival::price(other) - 1e-9)
+            && (one_lightness < other_lightness
+                || one_lightness == other_lightness && rival::price(one) < rival::price(other) - 1e-9)
 }
 
 /// Returns `problem` with `pools` limited to types of which `nodes` stay within the limits. `None` if no pool has

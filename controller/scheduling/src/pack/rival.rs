@@ -118,7 +118,7 @@ fn wins(compiled: &Compiled<'_>, other: &Solution, known: &Solution) -> bool {
     // A plan that limits the replicas of a spread on a node may cost more.
     let share = if compiled.options.tells_nodes && groups::has_skews(compiled) { TELLING } else { 1.0 };
     let is_cheaper =
-        || price(other) * share < price(known) - 1e-9 && weight(compiled, other) >= weight(compiled, known);
+        || price(other) * share < price(known) - 1e-9 && lightness(compiled, other) <= lightness(compiled, known);
     (left < least || left == least && is_cheaper()) && validate(compiled.problem, compiled.options, other).is_empty()
 }
 
@@ -127,9 +127,11 @@ pub(super) fn price(solution: &Solution) -> f64 {
     solution.new_nodes.iter().map(|node| node.price).sum()
 }
 
-/// Sum over the pods on new nodes of the weight of their pool. Pools of higher weight are used first, even if they cost
-/// more.
-pub(super) fn weight(compiled: &Compiled<'_>, solution: &Solution) -> i64 {
-    let nodes = solution.new_nodes.iter();
-    nodes.map(|node| i64::from(compiled.problem.pools[node.pool].weight) * node.pods.len() as i64).sum()
+/// Sum over the pods on new nodes of how much less than the heaviest pool's the weight of theirs is. Pools of higher
+/// weight are used first, even if they cost more; existing nodes come before all of them.
+pub(super) fn lightness(compiled: &Compiled<'_>, solution: &Solution) -> i64 {
+    let pools = &compiled.problem.pools;
+    let heaviest = pools.iter().map(|pool| pool.weight).max().unwrap_or_default();
+    let of_pod = |pool: usize| i64::from(heaviest) - i64::from(pools[pool].weight);
+    solution.new_nodes.iter().map(|node| of_pod(node.pool) * node.pods.len() as i64).sum()
 }

@@ -46,15 +46,16 @@ pub(super) const fn of_notice(kind: NoticeKind) -> Duration {
 }
 
 /// Returns the deadline of a command that began at `since`. It is extended for pools with a longer initialization
-/// timeout.
+/// timeout. `dues` are the times until which interrupted nodes can wait: the last one counts, since a node that cannot
+/// wait for it goes alone.
 pub(super) fn deadline(
     cause: Cause,
     since: Timestamp,
     replacements: &[Replacement<'_>],
-    notices: impl Iterator<Item = NoticeKind>,
+    dues: impl Iterator<Item = Timestamp>,
 ) -> Timestamp {
     let wait = match cause {
-        Cause::Interrupted => notices.map(of_notice).min().unwrap_or(INTERRUPTED),
+        Cause::Interrupted => return dues.max().unwrap_or_else(|| after(since, INTERRUPTED)),
         Cause::Broken => BROKEN,
         Cause::Empty | Cause::Underutilized | Cause::Drifted | Cause::Unhealthy | Cause::Expired => {
             replacements.iter().filter_map(granted).fold(READY, Duration::max).min(LONGEST)

@@ -135,8 +135,10 @@ fn outcome(observed: &ObservedCommand<'_>, mark: &Mark, now: Timestamp) -> Progr
         }
         return Progress::Failed(format!("replacement `{absent}` does not exist"));
     }
-    let notices = observed.candidates.iter().map(Candidate::notice);
-    let deadline = deadlines::deadline(mark.cause, mark.since, &observed.replacements, notices);
+    let announced = |one: &Candidate<'_>| after(mark.since, deadlines::of_notice(one.notice()));
+    let staying = observed.candidates.iter().filter(|one| !one.is_leaving());
+    let dues = staying.map(|one| due(one).unwrap_or_else(|| announced(one)));
+    let deadline = deadlines::deadline(mark.cause, mark.since, &observed.replacements, dues);
     match observed.replacements.iter().find(|one| !one.is_initialized()) {
         None => Progress::Ready,
         Some(_) if now < deadline => Progress::Coming(deadline),

@@ -3,8 +3,9 @@
 //! ```text
 //!                ┌───────── Seen: claim, pool, class, nodes, pods, answers of the cloud ◄──────────────────┐
 //!                ▼                                                                                         │
-//!   wanted:   expire ─► verdict ─► vanish ─► launch ─► register ─► initialize ─► tag ─► liveness ─► silence │
-//!   rebooted: expire ─► vanish ─► reboot ─► tag
+//!   wanted:   tidy ─► interrupt ─► expire ─► verdict ─► vanish ─► launch ─► register ─► initialize ─► tag   │
+//!             ─► liveness ─► silence                                                                        │
+//!   rebooted: interrupt ─► expire ─► vanish ─► reboot ─► tag                                                │
 //!   deleted:  terminate: Node: taint ─► drain ─► volumes ─► instance ─► finalizer;  claim: finalizer       │
 //!                │                                                                                         │
 //!                ▼                                                                                         │

@@ -1,4 +1,5 @@
-//! Events about pods: the place of each pod, or the reason why it has none, published again on a change.
+//! Events about pods: the place of each pod, or the reason why it has none. Another place is published at once, another
+//! reason when the NodePools have changed or after ten minutes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

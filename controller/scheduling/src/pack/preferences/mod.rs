@@ -9,15 +9,18 @@
 //!         ─► one preference after the other required, the heaviest first ──────┘   (small plans)
 //! ```
 //!
-//! A preference that is made required is a rule that the packer already knows, and a plan that keeps more rules is a
-//! plan of the original problem. So nothing is packed in another way here: plans are made by the caller's function, and
+//! A preference that is made required is a rule that the packer already knows, and a plan that keeps more rules is
+//! nearly always a plan of the original problem, which the validator checks. So nothing is packed in another way here: plans are made by the caller's function, and
 //! compared.
 
 mod forgone;
 mod kept;
 mod required;
 
+use std::sync::Arc;
+
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
 
 use super::groups::is_own;
 use crate::labels::HOSTNAME;
@@ -34,6 +37,9 @@ const MOST_SINGLE: usize = 8;
 
 /// Maximum number of pods of a plan for which preferences are tried one after the other.
 const MOST_PODS: usize = 500;
+
+/// Maximum number of distinct preferences of the pods of a namespace that are weighed: each is compared with all pods.
+const MOST_OF_NAMESPACE: usize = 64;
 
 /// Weight of the preference for nodes without an untolerated `PreferNoSchedule` taint: the highest that a term can
 /// have.
@@ -209,35 +215,58 @@ fn of_pending(problem: &Problem) -> Vec<Preference> {
     let mut pending = vec![0_usize; problem.specs.len()];
     problem.pods.iter().for_each(|pod| pending[pod.spec] += 1);
     let taints = soft_taints(problem);
-    let mut all: Vec<Preference> = Vec::new();
+    let mut collected = Collected::default();
     for (id, spec) in problem.specs.iter().enumerate() {
         if pending[id] == 0 || spec.refusal.is_some() {
             continue;
         }
         if taints.iter().any(|taint| !spec.tolerations.iter().any(|it| it.tolerates(taint))) {
-            add(&mut all, Kind::CleanNodes, TAINT_WEIGHT, id);
+            collected.add((id, spec), Kind::CleanNodes, TAINT_WEIGHT, || true);
         }
         for preferred in &spec.preferred_node_terms {
-            add(&mut all, Kind::Nodes(preferred.term.clone()), preferred.weight, id);
+            collected.add((id, spec), Kind::Nodes(preferred.term.clone()), preferred.weight, || true);
         }
-        let others = |term: &AffinityTerm| has_others(problem, &pending, id, term);
-        for preferred in spec.preferred_affinity.iter().filter(|preferred| others(&preferred.term)) {
-            add(&mut all, Kind::Together(preferred.term.clone()), preferred.weight, id);
+        for preferred in &spec.preferred_affinity {
+            let (term, weight) = (&preferred.term, preferred.weight);
+            collected.add((id, spec), Kind::Together(term.clone()), weight, || has_others(problem, &pending, id, term));
         }
-        let weighed = |term: &AffinityTerm| !(&*term.topology_key == HOSTNAME && is_own(spec, term)) && others(term);
-        for preferred in spec.preferred_anti_affinity.iter().filter(|preferred| weighed(&preferred.term)) {
-            add(&mut all, Kind::Apart(preferred.term.clone()), preferred.weight, id);
+        let is_weighed = |term: &AffinityTerm| !(&*term.topology_key == HOSTNAME && is_own(spec, term));
+        for preferred in spec.preferred_anti_affinity.iter().filter(|preferred| is_weighed(&preferred.term)) {
+            let (term, weight) = (&preferred.term, preferred.weight);
+            collected.add((id, spec), Kind::Apart(term.clone()), weight, || has_others(problem, &pending, id, term));
         }
     }
+    let mut all = collected.all;
     all.sort_by_key(|one| (std::cmp::Reverse(one.weight), one.kind.rank()));
     all
 }
 
-fn add(all: &mut Vec<Preference>, kind: Kind, weight: i32, spec: SpecId) {
-    match all.iter_mut().find(|one| one.weight == weight && one.kind == kind) {
-        Some(known) if known.specs.last() == Some(&spec) => {}
-        Some(known) => known.specs.push(spec),
-        None => all.push(Preference { kind, weight, specs: vec![spec] }),
+/// Distinct preferences of the specs so far.
+#[derive(Default)]
+struct Collected {
+    all: Vec<Preference>,
+    /// Number of preferences that were looked at, by namespace.
+    looked_at: FxHashMap<Arc<str>, usize>,
+}
+
+impl Collected {
+    /// Adds a preference of a spec, if it `has_others`: those are looked for among all pods. Beyond
+    /// [`MOST_OF_NAMESPACE`], preferences that no other spec has are left out.
+    fn add(&mut self, (id, spec): (SpecId, &PodSpec), kind: Kind, weight: i32, has_others: impl FnOnce() -> bool) {
+        if let Some(known) = self.all.iter_mut().find(|one| one.weight == weight && one.kind == kind) {
+            if known.specs.last() != Some(&id) {
+                known.specs.push(id);
+            }
+            return;
+        }
+        let looked_at = self.looked_at.entry(Arc::clone(&spec.namespace)).or_default();
+        if *looked_at == MOST_OF_NAMESPACE {
+            return;
+        }
+        *looked_at += 1;
+        if has_others() {
+            self.all.push(Preference { kind, weight, specs: vec![id] });
+        }
     }
 }
 

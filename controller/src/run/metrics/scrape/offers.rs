@@ -23,7 +23,7 @@ pub(super) fn write(scrape: &Scrape<'_>, page: &mut Page) {
         for offering in &one.offerings {
             let (Some(zone), Some(capacity_type)) = (offering.zone(), offering.capacity_type()) else { continue };
             let known = all.entry((&one.name, capacity_type, zone)).or_default();
-            known.0 |= offering.available;
+            known.0 |= offering.available && (!offering.reserved() || offering.reservation_capacity > 0);
             known.1 = known.1.or(offering.price);
         }
     }
