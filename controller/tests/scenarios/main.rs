@@ -24,6 +24,7 @@ scenarios! {
     anti_affinity_preferred
     attach_limit
     attach_limit_learned
+    attach_limit_of_another_type
     attach_limit_of_types
     bounded_label
     capacity_buffer

@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 
 use std::sync::Arc;
 
-use super::volumes::{UNLIMITED, VolumeColumns};
-use crate::model::{Attachment, PodSpec, Problem, Resource, Resources};
+use super::volumes::VolumeColumns;
+use crate::model::{Attachment, PodSpec, Problem, Resource, Resources, UNLIMITED};
 
 /// The resources that pods request. Column 0 is cpu, 1 memory, 2 pods; the others follow in the order of their names,
 /// and then those of volumes.

@@ -8,16 +8,13 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::model::{Attachment, Node, PodSpec, Problem, Resource};
+use crate::model::{Attachment, Node, PodSpec, Problem, Resource, UNLIMITED};
 
 /// Maximum number of claims of several pods that have a column. Volumes of others are counted for each pod.
 const MOST_SHARED: usize = 8;
 
 /// Maximum number of pods of a plan in which each placement is searched for, with volumes counted exactly.
 const FEW_PODS: usize = 8;
-
-/// Room of a column that limits nothing.
-pub(super) const UNLIMITED: i64 = 1 << 30;
 
 /// The columns of volumes.
 #[derive(Debug, Clone, Default)]

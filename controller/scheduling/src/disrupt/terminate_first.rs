@@ -9,7 +9,7 @@ use super::input::{Cause, ManagedNode};
 use super::pass::Pass;
 use super::world::{Trial, unplaced};
 use crate::labels;
-use crate::model::{NodePool, PoolState, Resource, credit};
+use crate::model::{Node, NodePool, PoolState, Resource, credit};
 use crate::solution::Solution;
 
 /// Capacity type of nodes in a capacity reservation.
@@ -34,8 +34,16 @@ impl Pass<'_> {
     }
 
     /// Returns true if the node runs in a capacity reservation, and its pods fit once its instance is available again.
+    /// While another node of its pool is starting, it may be the replacement of one that went before.
     fn fits_once_gone(&mut self, node: usize) -> bool {
-        let label = |key: &str| self.input().problem.nodes[node].labels.get(key);
+        let nodes = &self.input().problem.nodes;
+        let label = |key: &str| nodes[node].labels.get(key);
+        let is_starting = |one: &Node| {
+            !one.initialized && !one.deleting && one.labels.get(labels::NODE_POOL) == label(labels::NODE_POOL)
+        };
+        if nodes.iter().any(is_starting) {
+            return false;
+        }
         let id = label(labels::CAPACITY_RESERVATION_ID).cloned();
         let is_reserved = label(labels::CAPACITY_TYPE).is_some_and(|value| &**value == RESERVED);
         let Some(id) = id.filter(|_| is_reserved) else { return false };

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use super::{InstanceType, Requirement, Requirements, Resource, Resources};
+use super::{InstanceType, Requirement, Requirements, Resource, Resources, UNLIMITED};
 use crate::labels;
 
 /// Instance types as one NodeClass sees them, in a fixed order.
@@ -93,7 +93,10 @@ impl Catalogue {
         let resources: BTreeSet<&Resource> =
             types.iter().flat_map(|one| one.capacity.iter()).map(|(resource, _)| resource).collect();
         let resources: Vec<Resource> = resources.into_iter().cloned().collect();
-        let mut allocatable = vec![0; types.len() * resources.len()];
+        // A type of which no attach limit is known attaches any number of volumes.
+        let absent = |one: &Resource| if one.name().starts_with(Resource::ATTACHABLE) { UNLIMITED } else { 0 };
+        let absent: Vec<i64> = resources.iter().map(absent).collect();
+        let mut allocatable = absent.repeat(types.len());
         let mut most = vec![0; resources.len()];
         for (row, one) in allocatable.chunks_mut(resources.len().max(1)).zip(&types) {
             for (resource, amount) in one.capacity.iter() {

@@ -25,6 +25,7 @@ pub use refused::Refused;
 pub use requirement::{Operator, Requirement};
 pub use requirements::{Conflict, Requirements};
 pub(crate) use reservation::{Reservation, credit, draw, reservations_left};
+pub(crate) use resources::UNLIMITED;
 pub use resources::{Resource, Resources};
 pub use selector::{Effect, LabelSelector, Labels, SelectorOperator, SelectorTerm, Taint, Toleration};
 

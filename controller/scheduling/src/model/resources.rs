@@ -57,6 +57,9 @@ impl fmt::Display for Resource {
     }
 }
 
+/// Number of volumes that a node can attach if nothing is known of it.
+pub(crate) const UNLIMITED: i64 = 1 << 30;
+
 /// Amounts by resource, sorted by resource: cpu in millicores, all others in their base unit (bytes, counts), fractions
 /// rounded up by the parser. An absent resource is zero. Arithmetic saturates: a sum beyond 2⁶³ is "too much" either
 /// way.

@@ -35,8 +35,6 @@ const CALM: Duration = Duration::from_secs(15);
 enum End {
     /// Launches are held, and what is said of it has this part.
     Held(&'static str),
-    /// The pod waits, and the reason has this part: the first nodes have taught what nodes are like.
-    Told(&'static str),
     /// The pod runs.
     Runs,
     /// The pod runs on the node that was bought as this one.
@@ -73,7 +71,7 @@ const MORE_WORLDS: [(Difference, End); 11] = [
     (Difference::LabelLost, End::Held(TIER)),
     (Difference::LabelAdded, End::Held(BAD)),
     (Difference::HostPort, End::Held("port")),
-    (Difference::Volumes, End::Told("exceed volume limit")),
+    (Difference::Volumes, End::Held("volumes")),
     (Difference::ClaimDeletion, End::Held("is gone")),
     (Difference::SlowScheduler, End::Runs),
 ];
@@ -216,7 +214,7 @@ async fn end(
     calm.await.unwrap_or_else(|error| panic!("{error}: {bought:?}"));
     for &(world, end) in worlds {
         let expected = match end {
-            End::Held(_) | End::Told(_) | End::Runs => 1..=3,
+            End::Held(_) | End::Runs => 1..=3,
             End::RunsOn(count) => count..=count,
             End::Waits => 1..=1,
             End::Nothing => 0..=0,
@@ -234,24 +232,19 @@ fn number_of(world: Difference, bought: &Bought) -> usize {
     bought.lock().unwrap().get(world.name()).map_or(0, BTreeSet::len)
 }
 
-/// Waits for an event of the controller about the pod of a world, whose message has this part.
-async fn published(ground: &Ground, world: Difference, reason: &str, part: &str) {
-    let is_it = |event: &Event| {
-        event.reason.as_deref() == Some(reason)
-            && event.reporting_component.as_deref() == Some("muster")
-            && is_of(world, event.involved_object.name.as_deref())
-            && event.message.as_deref().unwrap_or_default().contains(part)
-    };
-    let what = format!("{reason} is published in {world:?}, for `{part}`");
-    let events: Api<Event> = Api::namespaced(ground.client(), "default");
-    wait::until_all(events, Selection::all(), THREE_NODES, &what, |all| all.iter().any(is_it)).await.unwrap();
-}
-
 /// Waits for the end of a world.
 async fn has_ended(ground: &Ground, world: Difference, end: End, bought: &Bought) {
     let count = match end {
         End::Held(difference) => {
-            published(ground, world, "LaunchesHeld", difference).await;
+            let is_it = |event: &Event| {
+                event.reason.as_deref() == Some("LaunchesHeld")
+                    && is_of(world, event.involved_object.name.as_deref())
+                    && event.message.as_deref().unwrap_or_default().contains(difference)
+            };
+            let what = format!("launches are held in {world:?}, for `{difference}`");
+            let events: Api<Event> = Api::namespaced(ground.client(), "default");
+            let held = wait::until_all(events, Selection::all(), THREE_NODES, &what, |all| all.iter().any(is_it));
+            held.await.unwrap();
             let says =
                 |one: &DynamicObject| one.name_any() == world.name() && condition(one, "LaunchesDeliver") == "False";
             let what = format!("the NodePool of {world:?} says so");
@@ -259,7 +252,6 @@ async fn has_ended(ground: &Ground, world: Difference, end: End, bought: &Bought
             wait::until_all(pools, Selection::all(), SOON, &what, |all| all.iter().any(says)).await.unwrap();
             return;
         }
-        End::Told(reason) => return published(ground, world, "FailedScheduling", reason).await,
         End::Runs => 1,
         End::RunsOn(count) => count,
         End::Waits | End::Nothing => return,
