@@ -15,8 +15,8 @@ use rustc_hash::FxHashMap;
 use super::pools::class_of;
 use crate::{CsiNode, Manifests, NodeClass};
 
-/// Divisor of the limit in the table of EBS for the least that is believed of a few nodes: one cannot say of itself that
-/// it attaches next to nothing, and so have others bought.
+/// Divisor of the limit in the table of EBS for the least that is believed of a few nodes: one cannot say of itself
+/// that it attaches next to nothing, and so have others bought.
 const LEAST_PART: u32 = 2;
 /// Number of nodes of a type that are believed whatever they say: the driver may be started with a limit of its own.
 const BELIEVED: usize = 3;

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A preference that is made required is a rule that the packer already knows, and a plan that keeps more rules is
-//! nearly always a plan of the original problem, which the validator checks. So nothing is packed in another way here: plans are made by the caller's function, and
-//! compared.
+//! nearly always a plan of the original problem, which the validator checks. So nothing is packed in another way here:
+//! plans are made by the caller's function, and compared.
 
 mod forgone;
 mod kept;
