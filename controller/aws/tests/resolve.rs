@@ -290,11 +290,13 @@ fn reservations_are_offers_of_their_own() {
     assert_eq!(m5.requirements.single("karpenter.k8s.aws/capacity-reservation-id"), Some("cr-1"));
     for unusable in [
         CapacityReservation { expiring: true, ..reservation.clone() },
-        CapacityReservation { available_instances: Some(0), ..reservation.clone() },
-        CapacityReservation { available_instances: None, ..reservation.clone() },
         CapacityReservation { zone: "us-east-1e".into(), ..reservation.clone() },
     ] {
         assert!(!with(unusable.clone()).offerings[0].available, "{unusable:?}");
+    }
+    for available_instances in [Some(0), None] {
+        let full = with(CapacityReservation { available_instances, ..reservation.clone() });
+        assert_eq!((full.offerings[0].available, full.offerings[0].reservation_capacity), (true, 0));
     }
     assert_eq!(with(CapacityReservation { instance_type: "m5.xlarge".into(), ..reservation }).offerings.len(), 12);
 }
