@@ -117,8 +117,9 @@ pub(super) fn tidy(seen: &Seen<'_>, now: Timestamp) -> Step {
         let bounded = seen.annotation(key).is_none().then(|| Write::ClaimMeta { name: seen.name(), change });
         return Step::act(bounded.into_iter().chain([seen.delete("unhealthy")]));
     }
-    // A request that became unreadable while its node was drained.
-    if let Some(write) = node(seen).and_then(untainted) {
+    // A request may have become unreadable while its node was drained.
+    let tainted = node(seen).filter(|_| ended.reason == reason::REBOOT_FAILED);
+    if let Some(write) = tainted.and_then(untainted) {
         return Step::act([write]);
     }
     let all = [annotations::REBOOT_PRE_BOOT_ID, annotations::REBOOT_TERMINATION_GRACE_PERIOD];

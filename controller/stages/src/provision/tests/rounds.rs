@@ -167,10 +167,10 @@ fn what_is_paused_or_stopped_sends_pods_elsewhere() {
     cluster.stops.clear();
     cluster.get("NodePool", "general")["metadata"]["annotations"] = json!({"muster.dev/pause": "launches"});
     assert_eq!(cluster.round(10), [""; 0], "the same reason in other words can wait");
-    let words = cluster.round(120);
+    let words = cluster.round(600);
     assert!(words[0].contains("launches are paused by the annotation muster.dev/pause"), "{words:?}");
     cluster.add(pool("other"));
-    assert_eq!(reasons(&cluster.round(130)), ["create 1", "Nominated a"]);
+    assert_eq!(reasons(&cluster.round(610)), ["create 1", "Nominated a"]);
     let mut cluster = Cluster::new();
     cluster.add(marked("a", "1"));
     cluster.pause = Pause::ALL;
