@@ -122,12 +122,12 @@ async fn an_instance_that_never_becomes_a_node_is_told_of_with_what_was_seen_of_
     ground.deploy(1, json!({})).await;
     ground.of_claim("Launched", "True", "Launched").await;
     let instance = ground.ec2.running()[0].id.clone();
-    let console = format!("nodeadm[1502]: cluster `shpo`\ntoken=abc\n{UNKNOWN_THERE}\n");
+    let console = format!("nodeadm[1502]: cluster `shpo`\ntoken=hush\n{UNKNOWN_THERE}\n");
     ground.ec2.write_console(&instance, &console).unwrap();
     ground.launched_ago(16).await;
     let message = ground.event("NodeClaim", "RegistrationTimeout", &instance).await;
     assert!(message.contains("is running") && message.contains(UNKNOWN_THERE), "{message}");
-    assert!(message.contains("cluster `shpo`") && !message.contains("abc"), "{message}");
+    assert!(message.contains("cluster `shpo`") && !message.contains("hush"), "{message}");
     controller.counted("karpenter_nodeclaims_disrupted_total", &[("reason", "registration_timeout")], 1.0).await;
     let ended = ground.ec2.wait_for_calls(SOON, |calls| {
         let ended = calls.clone().of("TerminateInstances").succeeded();
