@@ -11,7 +11,9 @@ use muster_tests::wait;
 use super::ground::{Ground, SOON};
 
 const LEASE: &str = "karpenter-leader-election";
-/// A lease is valid for 15 s and renewed every 2 s: one that was not released is free 13 s later at the earliest.
+/// Time for which a lease is valid without renewal.
+const VALID: Duration = Duration::from_secs(15);
+/// It is renewed every 2 s, so that one that was not released is free 13 s later at the earliest.
 const RELEASED: Duration = Duration::from_secs(12);
 
 fn holder(lease: &Lease) -> String {
@@ -63,9 +65,12 @@ async fn a_leader_that_is_told_to_stop_hands_over_before_its_lease_expires() {
 async fn a_leader_that_is_killed_is_followed_when_its_lease_expires() {
     let ground = Ground::new("run suite").await;
     let (first, leads, second) = two(&ground).await;
+    let killed = Instant::now();
     assert!(first.signal(Signal::SIGKILL));
     ground.deploy(3).await;
     leader(&ground, &leads).await;
+    let took = killed.elapsed();
+    assert!(took < VALID * 2, "{took:?}");
     ground.running(3, SOON).await;
     ground.scale(0).await;
     ground.clear(SOON).await;
