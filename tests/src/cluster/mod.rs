@@ -18,7 +18,7 @@ mod kubeconfig;
 mod kwok;
 mod options;
 mod pki;
-mod ports;
+pub(crate) mod ports;
 mod servers;
 mod slow;
 mod wire;

@@ -15,7 +15,7 @@ const OF_A_WORLD: u16 = 50;
 /// Worlds until the ranges begin anew.
 const WORLDS: u16 = 400;
 
-/// The first free port of the world's range, from the last one that was given on.
+/// Returns the first free port of the world's range after the last one that was given.
 pub(crate) fn free(world: &str) -> Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let number: u16 = world.trim_start_matches('w').parse().unwrap_or(0);

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use fs_err as fs;
 
-use crate::cluster::{Cluster, ControlPlane, Options};
+use crate::cluster::{Cluster, ControlPlane, Options, ports};
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, Root, Swept, Thing};
 use crate::process::Spawner;
@@ -83,6 +83,14 @@ impl World {
     /// Where its logs are.
     pub fn logs(&self) -> &Path {
         self.spawner.logs()
+    }
+
+    /// Returns a port of loopback that no other world asks for.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if all ports of this world are taken.
+    pub fn free_port(&self) -> Result<u16> {
+        ports::free(self.spawner.ledger().number())
     }
 
     /// Starts its processes.

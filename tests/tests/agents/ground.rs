@@ -1,6 +1,5 @@
 //! What the tests stand on: an API server, an EC2, machines that have been launched, and the controller as a program.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +55,7 @@ impl Ground {
         let ec2 = Arc::new(Shared::ec2().await.unwrap_or_else(|error| panic!("{error}")));
         let authority = Authority::create(world.folder().join("identity")).unwrap();
         let claims = Claims::follow(&plane.cluster().client());
-        let ports = free_ports();
+        let ports = [world.free_port().unwrap(), world.free_port().unwrap()];
         let mut ground = Self { machines: Vec::new(), claims, plane, ec2, authority, ports, world };
         ground.define().await;
         let subnets = ground.know_cluster().await;
@@ -213,18 +212,6 @@ impl Ground {
 fn is_true(object: &DynamicObject, kind: &str) -> bool {
     let conditions = object.data["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == "True")
-}
-
-/// Free a moment ago, and below those that the kernel gives to connections for their own end: agents have ten thousand of them, and
-/// keep on asking while the controller that they are connected to is started again.
-fn free_ports() -> [u16; 2] {
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
-    let first: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
-    let is_free = |port: &u16| TcpListener::bind(("::", *port)).is_ok();
-    // Other tests that begin just now look elsewhere: their process has another number, as a rule the next one.
-    let begin = 1024 + u16::try_from(std::process::id() * 64 % u32::from(first - 1024)).unwrap();
-    let mut free = (begin..first).chain(1024..begin).filter(is_free);
-    [free.next().unwrap(), free.next().unwrap()]
 }
 
 fn class(subnets: &[String]) -> Value {

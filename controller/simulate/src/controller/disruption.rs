@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use muster_api::NodeClaim;
 use muster_api::conditions::READY;
 use muster_api::labels::CAPACITY_RESERVATION_ID;
+use muster_api::nodeclass::Ami;
 use muster_cloud::after;
+use muster_manifest::{Condition, NodeClass};
 use muster_scheduling::disrupt::Moments;
 use muster_stages::disruption::{
     CommandNode, CommandStart, CommandStarts, Launches, ObservedCommand, Timing, Turn, cleanup, progress, running,
@@ -39,7 +41,7 @@ impl Controller {
             // Simulated machines have no network or placement group of their own that a class could have ceased to
             // select: what the status of a real class selects says nothing of them. Images are those of the script.
             match image.filter(|_| !has_reserved) {
-                Some(image) => class.object["status"] = json!({"amis": [{"id": image}]}),
+                Some(image) => publish(class, image),
                 None => class.conditions.retain(|one| &*one.kind != READY || &*one.status != "True"),
             }
         }
@@ -157,6 +159,16 @@ impl Controller {
 
     fn command_node_of(&self, claim: &str) -> Option<CommandNode> {
         CommandNode::of_claim(&self.cluster, &self.plan, claim)
+    }
+}
+
+/// Has the class select the image. A class without a condition Ready, as in a manifest that was never applied, is ready.
+fn publish(class: &mut NodeClass, image: &str) {
+    let ami = Ami { id: image.to_owned(), ..Ami::default() };
+    class.object["status"] = json!({ "amis": [ami] });
+    if class.conditions.iter().all(|one| &*one.kind != READY) {
+        let [kind, status, reason, message] = [READY, "True", READY, ""].map(Into::into);
+        class.conditions.push(Condition { kind, status, reason, message, since: None });
     }
 }
 

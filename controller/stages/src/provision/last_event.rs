@@ -1,5 +1,5 @@
 //! Events about pods: the place of each pod, or the reason why it has none. Another place is published at once, another
-//! reason when the NodePools have changed or after ten minutes.
+//! reason when the NodePools have changed or after ten minutes, another difference that holds launches after two.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +17,9 @@ use crate::step::{Event, EventType, Write};
 /// Delay after which another failure of a pod is published, while its NodePools are what they were. What is left for a
 /// pod changes with every other pod, and a crowd of pods that cannot be placed must not fill the cluster with events.
 const REPEAT: Duration = Duration::from_secs(600);
+/// Delay after which another difference that holds launches is published: it changes with the nodes of the pool, and
+/// says what an operator has to mend.
+const REPEAT_HELD: Duration = Duration::from_secs(120);
 
 /// NodePools at the time of an event: name, generation, and true if it launches.
 pub(super) type Offered = Vec<(Arc<str>, i64, bool)>;
@@ -77,8 +80,9 @@ impl LastEvent {
         match (self, now) {
             (Self::Failure(before, then), Self::Failure(failure, now)) => {
                 let is_held = |failure: &Failure| failure.reason == reason::LAUNCHES_HELD;
+                let repeat = if is_held(failure) { REPEAT_HELD } else { REPEAT };
                 before == failure
-                    || is_held(before) == is_held(failure) && *then >= offered_since && *now < after(*then, REPEAT)
+                    || is_held(before) == is_held(failure) && *then >= offered_since && *now < after(*then, repeat)
             }
             (before, now) => before == now,
         }
@@ -107,5 +111,17 @@ mod tests {
         assert!(first.is_no_news(&failure("TooComplex", 2000), at(1000)), "it is the same");
         assert!(!first.is_no_news(&failure(reason::LAUNCHES_HELD, 101), at(0)), "an operator looks for this one");
         assert!(!first.is_no_news(&LastEvent::Place("general-1".to_owned()), at(0)));
+    }
+
+    #[test]
+    fn another_difference_is_published_after_two_minutes() {
+        let held = |message: &str, second| {
+            let failure = Failure { reason: reason::LAUNCHES_HELD, message: message.to_owned() };
+            LastEvent::Failure(failure, at(second))
+        };
+        let first = held("the node is being deleted", 100);
+        assert!(first.is_no_news(&held("the node is gone", 219), at(100)));
+        assert!(!first.is_no_news(&held("the node is gone", 220), at(100)));
+        assert!(first.is_no_news(&held("the node is being deleted", 2000), at(100)), "it is the same");
     }
 }

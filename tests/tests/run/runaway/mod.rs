@@ -53,8 +53,7 @@ const WORLDS: [(Difference, End); 11] = [
     (Difference::Cordon, End::Held("node.kubernetes.io/unschedulable")),
     (Difference::LessCpu, End::Held("exceeds node resources, cpu")),
     (Difference::StaticPod, End::Held("exceeds node resources, cpu")),
-    // Whether its last node is gone or unschedulable when that is said depends on the moment.
-    (Difference::Deletion, End::Held("none of its pods was bound there")),
+    (Difference::Deletion, End::Held("is gone")),
     (Difference::Scheduler, End::Waits),
     (Difference::Overhead, End::Runs),
     (Difference::Sidecar, End::Runs),
@@ -73,7 +72,7 @@ const MORE_WORLDS: [(Difference, End); 11] = [
     (Difference::LabelAdded, End::Held(BAD)),
     (Difference::HostPort, End::Held("port")),
     (Difference::Volumes, End::Held("volumes")),
-    (Difference::ClaimDeletion, End::Held("none of its pods was bound there")),
+    (Difference::ClaimDeletion, End::Held("is gone")),
     (Difference::SlowScheduler, End::Runs),
 ];
 
