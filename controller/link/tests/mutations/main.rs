@@ -150,8 +150,8 @@ fn texts(count: usize) -> Tally {
 }
 
 #[test]
-fn two_thousand_pieces_of_broken_evidence() {
-    let (of_documents, of_texts) = (documents(1_000), texts(1_000));
+fn thousands_of_pieces_of_broken_evidence() {
+    let (of_documents, of_texts) = (documents(1_000), texts(20_000));
     // The readers were reached: not all that is broken breaks.
     assert!(of_documents.documents > 0, "{of_documents:?}");
     assert!(of_texts.answers > 0 && of_texts.proofs > 0, "{of_texts:?}");
