@@ -18,7 +18,7 @@ use crate::growth::without_growth;
 use crate::mutate::{Dice, damage};
 use crate::plaintext::one;
 
-/// How a client of HTTP/2 begins.
+/// The first bytes of a client of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SCRAPE: &[u8] =
     b"GET /metrics HTTP/1.1\r\nHost: muster:8080\r\nAccept: text/plain\r\nContent-Length: 2\r\n\r\nxx";

@@ -24,7 +24,7 @@ use crate::peer::Peer;
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 7));
 const URI: &str = "spiffe://blue.muster.dev/node/123456789012/eu-west-1/i-0123456789abcdef0";
 
-/// How far the bytes came.
+/// Counts of the bytes by how far they came.
 #[derive(Debug, Default)]
 struct Tally {
     /// More is waited for.

@@ -162,7 +162,8 @@ impl Controller {
     }
 }
 
-/// Has the class select the image. A class without a condition Ready, as in a manifest that was never applied, is ready.
+/// Has the class select the image. A class without a condition Ready, as in a manifest that was never applied, is
+/// ready.
 fn publish(class: &mut NodeClass, image: &str) {
     let ami = Ami { id: image.to_owned(), ..Ami::default() };
     class.object["status"] = json!({ "amis": [ami] });

@@ -1,4 +1,4 @@
-//! What the cloud says of instances: notices of its queue, failed status checks and scheduled events.
+//! Notices of the cloud about instances: messages of its queue, failed status checks and scheduled events.
 //!
 //! ```text
 //!   queue (every replica) ──► ClaimFacts ──► condition Interrupted ──► leader ─┬─ remember: offering avoided, hurry
