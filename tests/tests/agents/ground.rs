@@ -239,7 +239,7 @@ fn pool() -> Value {
     let template = json!({"metadata": {"annotations": {"muster.dev/agent": "expected"}}, "spec": spec});
     json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
-        // What is there stays.
-        "spec": {"template": template, "disruption": {"consolidateAfter": "Never"}},
+        // What is there stays, drifted or not: its instances are none that the emulated EC2 knows.
+        "spec": {"template": template, "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}},
     })
 }
