@@ -72,6 +72,7 @@ impl<P: Provider> Leader<P> {
         for claim in changed.claims.iter().filter_map(|name| cluster.claim(name)) {
             context.leader_state().plan.observe(claim, now);
         }
+        self.note_live_sets(changed, &cluster, now);
         self.queue_concerned(changed, &cluster, now);
         context.leader_state().left.extend(changed.left.iter().cloned());
         reconcile::remember_moves(&context, &cluster, &changed.moved, now);
@@ -83,6 +84,18 @@ impl<P: Provider> Leader<P> {
             self.decide_at = Some(now);
         }
         self.schedule_nominations(changed, &cluster, now);
+    }
+
+    /// Records which of the sets whose nodes another actor deleted have pods. Nothing is read while there are none.
+    fn note_live_sets(&self, changed: &Changed, cluster: &Cluster, now: Timestamp) {
+        if changed.claims.is_empty() && !changed.kinds.contains(Kind::Pod) {
+            return;
+        }
+        let plan = &mut self.context.leader_state().plan;
+        let sets = plan.sets_with_losses();
+        if !sets.is_empty() {
+            plan.note_live(&cluster.live_among(&sets), now);
+        }
     }
 
     /// Forgets what was derived from objects that have changed.

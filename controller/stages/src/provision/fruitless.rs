@@ -8,7 +8,8 @@
 //!   a pod of the set is pending, and a node launched for the set in the last ten minutes does not accept it any more,
 //!   because of its taints or labels, or was deleted by another actor within three minutes ──► refusing;
 //!   until that node accepts it again, or two hours after the last such node. They count if they outnumber the nodes of
-//!   the last ten minutes that accept the set.
+//!   the last ten minutes that accept the set. Deletions count no longer once the set has had no pods: whoever scales it
+//!   down and removes its nodes by hand wants neither.
 //!
 //!   fruitless NodeClaims of a set   none      1, 2                    3 and more
 //!   launches for the set            all       one, then wait          none for 10, 20, 40 min, 1 h; then one
@@ -37,6 +38,8 @@ const YOUNG: Duration = Duration::from_secs(600);
 /// Time after its launch within which the deletion of a node by another actor counts: an operator who deletes nodes by
 /// hand takes longer.
 const SOON: Duration = Duration::from_secs(180);
+/// Time without pods after which a set has ended: the controller of a set replaces a pod sooner.
+const ENDED: Duration = Duration::from_secs(3);
 /// Time for which refusing nodes are remembered after the last of them: longer than the longest hold.
 const REMEMBERED: Duration = Duration::from_secs(7200);
 
@@ -48,6 +51,10 @@ pub(super) struct Fruitless {
     young: BTreeMap<String, Young>,
     /// Times at which a pod of the set was last bound as planned, for sets of the last minutes.
     bound: BTreeMap<Arc<str>, Timestamp>,
+    /// Times since which sets with deleted nodes have no pods.
+    empty: BTreeMap<Arc<str>, Timestamp>,
+    /// Times until which deletions do not count, by set.
+    ended: BTreeMap<Arc<str>, Timestamp>,
     /// Number of times that all records were forgotten.
     resets: u64,
 }
@@ -60,8 +67,8 @@ struct Young {
     was_launched: bool,
     /// True if the controller is removing or has removed it.
     is_taken: bool,
-    /// True if another actor deleted it soon after its launch.
-    lost: bool,
+    /// Time at which another actor was seen to have deleted it, if that was soon after its launch.
+    lost: Option<Timestamp>,
 }
 
 /// Observed state of a NodeClaim.
@@ -82,9 +89,10 @@ pub(super) enum Sight {
 struct Launches {
     /// NodeClaims whose nodes came up and received no pod of the set.
     unused: BTreeSet<String>,
-    /// NodeClaims whose nodes do not accept pods of the set because of taints or labels, or were deleted right after
-    /// they came up.
+    /// NodeClaims whose nodes do not accept pods of the set because of taints or labels.
     refusing: BTreeSet<String>,
+    /// NodeClaims whose nodes were deleted right after they came up, with the time of it.
+    lost: BTreeMap<String, Timestamp>,
     /// Number of nodes of the last minutes that accept pods of the set.
     taking: usize,
     /// Time at which the last fruitless one was found.
@@ -129,20 +137,29 @@ impl Fruitless {
         }
     }
 
+    /// Records that a pod of `set` is still pending, and another actor deleted the node of `claim`, launched for the set,
+    /// at this time.
+    pub(super) fn note_lost(&mut self, set: &Arc<str>, claim: &str, lost: Timestamp, now: Timestamp) {
+        let launches = self.launches(set, now);
+        if launches.lost.insert(claim.to_owned(), lost).is_none() {
+            launches.note(now);
+        }
+    }
+
     fn launches(&mut self, set: &Arc<str>, now: Timestamp) -> &mut Launches {
         if self.sets.len() >= MOST_SETS && !self.sets.contains_key(set) {
             let oldest = self.sets.iter().min_by_key(|(set, launches)| (launches.at, *set));
             let oldest = oldest.map(|(set, _)| Arc::clone(set));
             oldest.and_then(|set| self.sets.remove(&set));
         }
-        let none = || Launches { unused: BTreeSet::new(), refusing: BTreeSet::new(), taking: 0, at: now, holds: 0 };
-        self.sets.entry(Arc::clone(set)).or_insert_with(none)
+        self.sets.entry(Arc::clone(set)).or_insert_with(|| Launches::none(now))
     }
 
     /// Records that the node of `claim` accepts pods of `set`.
     pub(super) fn note_taking(&mut self, set: &str, claim: &str) {
         if let Some(launches) = self.sets.get_mut(set) {
             launches.refusing.remove(claim);
+            launches.lost.remove(claim);
             self.drop_if_empty(set);
         }
     }
@@ -172,7 +189,7 @@ impl Fruitless {
     /// Records that the NodeClaim is being created for pods of these sets.
     pub(super) fn note_launched(&mut self, claim: &str, sets: BTreeSet<Arc<str>>, now: Timestamp) {
         self.young
-            .insert(claim.to_owned(), Young { sets, since: now, was_launched: false, is_taken: false, lost: false });
+            .insert(claim.to_owned(), Young { sets, since: now, was_launched: false, is_taken: false, lost: None });
     }
 
     /// Removes outdated records.
@@ -182,9 +199,12 @@ impl Fruitless {
         self.sets.retain(|_, launches| {
             if now >= after(launches.at, REMEMBERED) {
                 launches.refusing.clear();
+                launches.lost.clear();
             }
             !launches.is_empty()
         });
+        self.empty.retain(|_, since| now < after(*since, REMEMBERED));
+        self.ended.retain(|_, until| now < after(*until, REMEMBERED));
     }
 
     /// Records the state of the NodeClaim, if it is one of the last minutes.
@@ -194,7 +214,44 @@ impl Fruitless {
             Sight::Coming => {}
             Sight::Launched => young.was_launched = true,
             Sight::TakenAway => young.is_taken = true,
-            Sight::Gone => young.lost |= young.was_launched && !young.is_taken && now < after(young.since, SOON),
+            Sight::Gone => {
+                let is_lost = young.was_launched && !young.is_taken && now < after(young.since, SOON);
+                young.lost = young.lost.or(is_lost.then_some(now));
+            }
+        }
+    }
+
+    /// Returns the sets with nodes that another actor deleted.
+    pub(super) fn sets_with_losses(&self) -> BTreeSet<Arc<str>> {
+        let young = self.young.values().filter(|young| young.lost.is_some()).flat_map(|young| &young.sets);
+        let known = self.sets.iter().filter(|(_, launches)| !launches.lost.is_empty()).map(|(set, _)| set);
+        young.chain(known).cloned().collect()
+    }
+
+    /// Records which of the sets with losses have pods. Losses of a set do not count if it had no pods when they were
+    /// seen, or has had none for a while since.
+    pub(super) fn note_live(&mut self, live: &BTreeSet<Arc<str>>, now: Timestamp) {
+        for set in self.sets_with_losses() {
+            let is_live = live.contains(&set);
+            let since =
+                if is_live { self.empty.remove(&set) } else { Some(*self.empty.entry(set.clone()).or_insert(now)) };
+            let Some(since) = since else { continue };
+            let was_lost_empty = || {
+                let of_set = self.young.values().filter(|young| young.sets.contains(&set));
+                of_set.filter_map(|young| young.lost).any(|lost| lost >= since)
+            };
+            if now >= after(since, ENDED) || was_lost_empty() {
+                self.end(&set, now);
+            }
+        }
+    }
+
+    /// Forgets the losses of `set` until now.
+    fn end(&mut self, set: &Arc<str>, now: Timestamp) {
+        self.ended.insert(Arc::clone(set), now);
+        if let Some(launches) = self.sets.get_mut(set) {
+            launches.lost.retain(|_, lost| *lost > now);
+            self.drop_if_empty(set);
         }
     }
 
@@ -214,20 +271,27 @@ impl Fruitless {
             if let Some(known) = other.young.get(claim) {
                 young.was_launched |= known.was_launched;
                 young.is_taken |= known.is_taken;
-                young.lost |= known.lost;
+                young.lost = young.lost.or(known.lost);
+            }
+        }
+        self.empty.clone_from(&other.empty);
+        for (set, until) in &other.ended {
+            if self.ended.get(set).is_none_or(|known| known < until) {
+                self.end(set, *until);
             }
         }
     }
 
     /// Returns the NodeClaims of the last minutes, and those known to refuse, each with a set that it was launched for;
-    /// true for those deleted by another actor.
-    pub(super) fn suspects(&self) -> BTreeMap<(Arc<str>, String), bool> {
-        let known = self.sets.iter();
-        let known =
-            known.flat_map(|(set, all)| all.refusing.iter().map(|claim| ((Arc::clone(set), claim.clone()), false)));
-        let young = self.young.iter();
+    /// for those deleted by another actor while the set had pods, the time of it.
+    pub(super) fn suspects(&self) -> BTreeMap<(Arc<str>, String), Option<Timestamp>> {
         let of = |set: &Arc<str>, claim: &String, lost| ((Arc::clone(set), claim.clone()), lost);
-        let young = young.flat_map(|(claim, young)| young.sets.iter().map(move |set| of(set, claim, young.lost)));
+        let known = self.sets.iter();
+        let known = known.flat_map(|(set, all)| all.refusing.iter().map(move |claim| of(set, claim, None)));
+        let counts = |set: &str, lost: &Timestamp| self.ended.get(set).is_none_or(|until| lost > until);
+        let young = self.young.iter().flat_map(|(claim, young)| {
+            young.sets.iter().map(move |set| of(set, claim, young.lost.filter(|lost| counts(set, lost))))
+        });
         known.chain(young).collect()
     }
 
@@ -252,12 +316,12 @@ impl Fruitless {
     /// Returns the number of fruitless launches for `set`, and the last of their NodeClaims by name.
     pub(super) fn of(&self, set: &str) -> Option<(usize, &str)> {
         let launches = self.sets.get(set)?;
-        Some((launches.count(), launches.unused.last().max(launches.refusing.last())?))
+        Some((launches.count(), launches.claims().max()?))
     }
 
     /// Returns the names of the fruitless NodeClaims of `set` without their suffix, which has no hyphens.
     pub(super) fn prefixes_of(&self, set: &str) -> BTreeSet<&str> {
-        let names = self.sets.get(set).into_iter().flat_map(|launches| launches.unused.union(&launches.refusing));
+        let names = self.sets.get(set).into_iter().flat_map(Launches::claims);
         names.filter_map(|claim| Some(claim.rsplit_once('-')?.0)).collect()
     }
 
@@ -270,6 +334,10 @@ impl Fruitless {
 // === impl Launches ===
 
 impl Launches {
+    const fn none(now: Timestamp) -> Self {
+        Self { unused: BTreeSet::new(), refusing: BTreeSet::new(), lost: BTreeMap::new(), taking: 0, at: now, holds: 0 }
+    }
+
     /// Records the time of another fruitless launch.
     fn note(&mut self, now: Timestamp) {
         let is_news = self.holds == 0 || self.at < now;
@@ -278,11 +346,17 @@ impl Launches {
     }
 
     fn count(&self) -> usize {
-        if self.refusing.len() > self.taking { self.unused.union(&self.refusing).count() } else { self.unused.len() }
+        let refusing = self.refusing.len() + self.lost.keys().filter(|claim| !self.refusing.contains(*claim)).count();
+        if refusing > self.taking { self.claims().collect::<BTreeSet<_>>().len() } else { self.unused.len() }
+    }
+
+    /// Returns all fruitless NodeClaims. One may come several times.
+    fn claims(&self) -> impl Iterator<Item = &str> {
+        self.unused.iter().chain(&self.refusing).chain(self.lost.keys()).map(String::as_str)
     }
 
     fn is_empty(&self) -> bool {
-        self.unused.is_empty() && self.refusing.is_empty()
+        self.claims().next().is_none()
     }
 }
 
@@ -409,11 +483,58 @@ mod tests {
             let mut fruitless = Fruitless::default();
             fruitless.note_launched("a", BTreeSet::from([Arc::from("set")]), at(0));
             sights.iter().for_each(|(sight, seconds)| fruitless.observe("a", *sight, at(*seconds)));
-            fruitless.suspects().into_values().any(|lost| lost)
+            fruitless.suspects().into_values().any(|lost| lost.is_some())
         };
         assert!(lost(&[(Sight::Launched, 30), (Sight::Gone, 60)]));
         assert!(!lost(&[(Sight::Launched, 30), (Sight::Gone, 200)]), "its life was no short one");
         assert!(!lost(&[(Sight::Coming, 30), (Sight::Gone, 60)]), "a cloud without capacity says nothing of the plan");
         assert!(!lost(&[(Sight::Launched, 30), (Sight::TakenAway, 40), (Sight::Gone, 60)]));
+    }
+
+    /// Three nodes of a set, deleted by another actor.
+    fn deleted() -> (Fruitless, Arc<str>) {
+        let (mut fruitless, set) = launched(3);
+        ["a", "b", "c"].iter().for_each(|claim| fruitless.observe(claim, Sight::Gone, at(60)));
+        (fruitless, set)
+    }
+
+    /// Launches allowed at `now` if a pod of the set waits.
+    fn waiting(fruitless: &mut Fruitless, set: &Arc<str>, now: i64) -> Allowed {
+        for ((_, claim), lost) in fruitless.suspects() {
+            lost.into_iter().for_each(|lost| fruitless.note_lost(set, &claim, lost, at(now)));
+        }
+        fruitless.allowed(set, at(now))
+    }
+
+    #[test]
+    fn deletions_hold_a_set_whose_pods_are_replaced() {
+        let (mut fruitless, set) = deleted();
+        let live = BTreeSet::from([Arc::clone(&set)]);
+        fruitless.note_live(&live, at(60));
+        fruitless.note_live(&BTreeSet::new(), at(61));
+        fruitless.note_live(&live, at(62));
+        assert_eq!(waiting(&mut fruitless, &set, 62), Allowed::NothingUntil(at(662)), "the pod was away for a second");
+    }
+
+    #[test]
+    fn deletions_of_nodes_of_a_set_without_pods_do_not_count() {
+        let (mut fruitless, set) = deleted();
+        fruitless.note_live(&BTreeSet::new(), at(60));
+        assert_eq!(waiting(&mut fruitless, &set, 61), Allowed::All);
+    }
+
+    #[test]
+    fn deletions_are_forgotten_when_the_set_is_scaled_down_for_a_while() {
+        let (mut fruitless, set) = deleted();
+        let live = BTreeSet::from([Arc::clone(&set)]);
+        fruitless.note_live(&live, at(60));
+        assert_eq!(waiting(&mut fruitless, &set, 61), Allowed::NothingUntil(at(661)));
+        let decided = fruitless.clone();
+        fruitless.note_live(&BTreeSet::new(), at(62));
+        fruitless.note_live(&live, at(70));
+        assert_eq!(waiting(&mut fruitless, &set, 70), Allowed::All);
+        let (mut decided, observed) = (decided, fruitless);
+        decided.add_observed(&observed);
+        assert_eq!(waiting(&mut decided, &set, 70), Allowed::All, "a round that began before does not bring them back");
     }
 }

@@ -301,6 +301,17 @@ impl Plan {
         refusing::observe(&mut self.fruitless, name, Some(claim), false, now);
     }
 
+    /// Sets of pods with nodes that another actor deleted soon after their launch.
+    #[must_use]
+    pub fn sets_with_losses(&self) -> BTreeSet<Arc<str>> {
+        self.fruitless.sets_with_losses()
+    }
+
+    /// Records which of the sets with losses have pods.
+    pub fn note_live(&mut self, live: &BTreeSet<Arc<str>>, now: Timestamp) {
+        self.fruitless.note_live(live, now);
+    }
+
     /// Forgets fruitless launches, after a change that may let pods be bound.
     pub fn forget_fruitless(&mut self) {
         self.fruitless.forget_all();

@@ -44,8 +44,8 @@ pub(super) fn note(round: &Round<'_>, plan: &mut Plan, problem: &Problem, kept: 
     let mut takers: BTreeMap<&str, usize> = BTreeMap::new();
     for ((set, claim), lost) in &suspects {
         let Some(spec) = waits.get(&**set).and_then(|spec| problem.specs.get(*spec)) else { continue };
-        if *lost {
-            fruitless.note_refusing(set, claim, now);
+        if let Some(lost) = lost {
+            fruitless.note_lost(set, claim, *lost, now);
         }
         let is_up = |one: &&ClaimAndNode<'_>| {
             !one.is_leaving() && !one.is_marked() && is_true(one.claim, nodeclaim::REGISTERED)

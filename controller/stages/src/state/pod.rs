@@ -130,6 +130,14 @@ impl LivePod {
         }
     }
 
+    /// Returns the set of pods that it belongs to: those of its controller, or itself alone.
+    pub(super) fn set(&self) -> Arc<str> {
+        match &self.pod.owner {
+            Some(owner) => set_named(&self.pod.namespace, &owner.kind, &owner.name),
+            None => set_named(&self.pod.namespace, "Pod", &self.pod.name),
+        }
+    }
+
     /// Returns the pod as input of provisioning.
     pub(super) fn pending_pod(&self) -> PendingPod {
         PendingPod {
@@ -137,10 +145,7 @@ impl LivePod {
             is_of_default_scheduler: self.is_of_default_scheduler(),
             is_marked: self.is_marked,
             is_provided_for: false,
-            set: match &self.pod.owner {
-                Some(owner) => set_named(&self.pod.namespace, &owner.kind, &owner.name),
-                None => set_named(&self.pod.namespace, "Pod", &self.pod.name),
-            },
+            set: self.set(),
             priority: self.pod.template.priority.unwrap_or_default(),
             node: self.pod.node.clone(),
             nominated: self.pod.nominated_node.clone(),
