@@ -78,6 +78,8 @@ pub enum Refusal {
     PlacementGroup,
     /// The account lacks the service-linked role that spot instances require.
     SpotRole,
+    /// Traffic is shifted away from the zone, so that it was not asked for.
+    ZonalShift,
 }
 
 /// An offering that was tried and refused.
@@ -110,6 +112,7 @@ impl fmt::Display for Refusal {
             Self::Reservation => f.write_str("reservation used up"),
             Self::PlacementGroup => f.write_str("placement group full"),
             Self::SpotRole => f.write_str("the service-linked role of spot is missing"),
+            Self::ZonalShift => f.write_str("the zone is shifted away"),
         }
     }
 }

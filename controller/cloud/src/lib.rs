@@ -10,6 +10,7 @@
 //!                                 └─► Refusals   which offerings to avoid, and for how long
 //!
 //!   NoticeQueue ──► Notice                          what the cloud says of its instances unasked
+//!   ZonalShifts                                     zones in which nothing is launched, for as long as the cloud says
 //!
 //!   Catalogue, requirements ──► alternatives ──► first_choice ──► LaunchRequest
 //! ```
@@ -26,6 +27,7 @@ mod moment;
 mod notice;
 mod refusals;
 mod token;
+mod zonal_shifts;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -39,6 +41,7 @@ pub use self::moment::after;
 pub use self::notice::{Content, Message, Notice, NoticeKind, NoticeQueue, Pending, Urgency};
 pub use self::refusals::Refusals;
 pub use self::token::LaunchToken;
+pub use self::zonal_shifts::{ShiftChange, ShiftEnd, ZonalShifts};
 
 /// A cloud that launches instances.
 ///

@@ -8,7 +8,7 @@ use muster_scheduling::model;
 
 use crate::error::LaunchError;
 use crate::instance::Offering;
-use crate::launch::{Alternative, Launched, Refused};
+use crate::launch::{Alternative, Launched, Refusal, Refused};
 use crate::moment::after;
 
 /// Time for which an offering is avoided after its first refusal, as in Karpenter.
@@ -43,8 +43,12 @@ impl Refusals {
     }
 
     /// Records a refusal. The time doubles with each refusal after the previous time has elapsed. A refusal before that
-    /// belongs to a request already in flight and is ignored.
+    /// belongs to a request already in flight and is ignored. So is an offering that was not asked for because of a
+    /// zonal shift: it is known how long that lasts.
     pub fn record(&mut self, refused: &Refused, now: Timestamp) {
+        if refused.refusal == Refusal::ZonalShift {
+            return;
+        }
         let memory = self.0.entry(refused.offering.clone()).or_insert(Memory { in_a_row: 0, until: now });
         if memory.in_a_row > 0 && now < memory.until {
             return;
@@ -90,7 +94,7 @@ mod tests {
     use muster_scheduling::model::{self, Catalogue, InstanceType, Operator, Requirement, Requirements, Resources};
 
     use super::*;
-    use crate::{CapacityType, Refusal};
+    use crate::CapacityType;
 
     #[test]
     fn the_time_doubles_from_three_minutes_to_forty_eight() {
@@ -113,6 +117,8 @@ mod tests {
             now = until;
         }
         refusals.forget(&offering);
+        refusals.record(&Refused { refusal: Refusal::ZonalShift, ..refused.clone() }, now);
+        assert_eq!(refusals.until(&offering, now), None, "its zone says itself when it can be used again");
         refusals.record(&refused, now);
         assert_eq!(refusals.until(&offering, now), Some(after(now, FIRST)), "a launch in between starts anew");
     }
