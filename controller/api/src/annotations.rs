@@ -53,6 +53,10 @@ pub const LAUNCH_TOKEN: &str = "muster.dev/launch-token";
 pub const INITIALIZATION_TIMEOUT: &str = "muster.dev/initialization-timeout";
 /// Paused operations of the cluster or of a NodePool: `launches`, `disruption` or `all`.
 pub const PAUSE: &str = "muster.dev/pause";
+/// Treatment of the nodes of a NodePool in a zone that traffic is shifted away from: [`ZONAL_SHIFT_DRAIN`].
+pub const ZONAL_SHIFT: &str = "muster.dev/zonal-shift";
+/// Value of [`ZONAL_SHIFT`] that has an effect.
+pub const ZONAL_SHIFT_DRAIN: &str = "drain";
 /// Disruption command that removes the node of a NodeClaim, with its state, as JSON.
 pub const DISRUPTION: &str = "muster.dev/disruption";
 /// Times of the last reboots of a NodeClaim's instance, each before its first call, in RFC 3339, separated by commas.

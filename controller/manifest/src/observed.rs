@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use muster_scheduling::model::ClosedZone;
 
 /// Observations of a controller in its cloud; nothing is known for input from files or from a cluster alone.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,6 +15,8 @@ pub struct ObservedCloud {
     pub instances: Arc<BTreeMap<Arc<str>, ObservedInstance>>,
     /// True if the cloud has listed its instance types, so that one that is missing in a catalogue does not exist.
     pub has_all_types: bool,
+    /// Zones in which nothing is launched for now.
+    pub closed_zones: Vec<ClosedZone>,
 }
 
 /// An instance as its cloud describes it.

@@ -2,6 +2,8 @@
 
 /// Zone of a node.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// ID of the zone of a node, which is the same in each account.
+pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
 /// Region of a node.
 pub const REGION: &str = "topology.kubernetes.io/region";
 /// Name of a node.

@@ -22,7 +22,7 @@ use super::drift::Drifts;
 use super::eviction_cost::eviction_cost;
 use super::nodes::{Pairs, has_condition, is_rebooting};
 use super::sort::{Bound, belongs_to_node, is_reschedulable};
-use super::{Notice, repair};
+use super::{Notice, repair, zonal_shift};
 use crate::{Condition, DisruptionBudget, Manifests, Node, NodeClaim, NodePool, Pod};
 
 /// Default maximum age of a node, as in the CRD.
@@ -202,6 +202,9 @@ pub(super) fn managed_nodes(
             rebooting: is_rebooting(claim),
             reboots: reboots(claim),
             do_not_disrupt: says(DO_NOT_DISRUPT),
+            closed_zone: zonal_shift::of(manifests, problem, node, claim)
+                .filter(|_| !about.is_some_and(|(_, manifest)| zonal_shift::drains(manifest)))
+                .map(Into::into),
             nominated_by: pods.iter().find(|pod| pod.nominated).map(|pod| Arc::clone(&pod.pod.name)),
             launched_for: launched_for(claim, node),
             keeps_until: None,

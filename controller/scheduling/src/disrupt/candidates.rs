@@ -44,6 +44,11 @@ pub(super) fn node_block(input: &DisruptionInput, node: usize, promised: Option<
             format!("its NodePool `{}` does not exist", managed_node.pool_name),
         );
     }
+    if let Some(why) = &managed_node.closed_zone {
+        let pool = &managed_node.pool_name;
+        let message = format!("{why}, and NodePool `{pool}` does not ask that its nodes leave the zone");
+        return block(Block::ZonalShift, None, message);
+    }
     None
 }
 

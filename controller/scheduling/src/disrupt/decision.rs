@@ -129,6 +129,8 @@ pub enum Block {
     Nominated,
     /// The node is annotated `karpenter.sh/do-not-disrupt`.
     DoNotDisrupt,
+    /// Its zone is shifted away, and its pool does not ask that the zone be drained.
+    ZonalShift,
     /// One of its pods is annotated `karpenter.sh/do-not-disrupt`.
     PodDoNotDisrupt,
     /// A PodDisruptionBudget allows no eviction.
@@ -175,6 +177,7 @@ impl Block {
             Self::Rebooting => "Rebooting",
             Self::Nominated => "Nominated",
             Self::DoNotDisrupt => "DoNotDisrupt",
+            Self::ZonalShift => "ZonalShift",
             Self::PodDoNotDisrupt => "PodDoNotDisrupt",
             Self::PodDisruptionBudget => "PodDisruptionBudget",
             Self::Budget => "Budget",

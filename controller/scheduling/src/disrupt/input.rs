@@ -61,6 +61,9 @@ pub struct ManagedNode {
     pub reboots: Vec<Timestamp>,
     /// True if its annotation `karpenter.sh/do-not-disrupt` is `true`.
     pub do_not_disrupt: bool,
+    /// Set if its zone is closed and its nodes stay: the zone and the reason, as a sentence. Nodes of a pool that
+    /// drains such zones have drifted instead.
+    pub closed_zone: Option<Arc<str>>,
     /// A pod that is nominated to it.
     pub nominated_by: Option<Arc<str>>,
     /// Share of the node for which it was launched, daemons included: that of cpu or memory, whichever is larger.

@@ -87,6 +87,7 @@ mod tests {
             rebooting: false,
             reboots: Vec::new(),
             do_not_disrupt: false,
+            closed_zone: None,
             nominated_by: None,
             launched_for: 0.0,
             keeps_until: None,

@@ -194,6 +194,9 @@ fn touchable(
     if managed_node.do_not_disrupt {
         findings.note(place, Promise::Held, format!("node {name} asks not to be disrupted"));
     }
+    if managed_node.closed_zone.is_some() && cause != Cause::Unhealthy {
+        findings.note(place, Promise::Held, format!("node {name} stays in its zone"));
+    }
     if cause == Cause::Drifted && managed_node.drain_is_bounded {
         return;
     }

@@ -1,15 +1,19 @@
 //! Availability of types that would hold a pod: offerings, reservations, limits of the pool.
 
+use std::collections::BTreeSet;
+
 use super::census::{Census, TypeView};
 use super::finding::{Finding, Stage};
 use super::types::{left_of_limits, named};
 use super::wording;
 use crate::labels;
-use crate::model::{Conflict, InstanceType, Offering, Requirements, Resource};
+use crate::model::{Conflict, InstanceType, Offering, Requirements, Resource, zone_id};
 use crate::solution::Reason;
 
 /// Capacity type of offerings from a reservation.
 const RESERVED: &str = "reserved";
+/// Hint where nothing suitable can be bought.
+const WAIT: &str = "wait for capacity, or allow more instance types";
 
 /// Returns the reason why none of `candidates`, which would hold the pod, can be bought under `required`.
 pub(super) fn nothing_offered(
@@ -37,13 +41,16 @@ pub(super) fn nothing_offered(
     };
     // For a type that is unavailable in one zone and without a price in another, the former is why the pod waits.
     let (gone, unpriced) = (names(&|it| !it.available), names(&|it| it.available));
+    let shut = closed_zones(census, matching().map(|(_, offering)| offering));
+    let wait = if shut.is_empty() { WAIT } else { "wait until the zone can be used again, or allow other zones" };
+    let shut = if shut.is_empty() { shut } else { format!(": {shut}") };
     let (reason, why) = if let Some((it, offering)) = matching().find(|(_, it)| is_reserved(it) && it.launchable()) {
         (Reason::Reserved, reservation(census, it, offering))
     } else {
         let why = match (gone, unpriced) {
-            (Some(gone), None) => format!("none of {gone} is available there now"),
+            (Some(gone), None) => format!("none of {gone} is available there now{shut}"),
             (Some(gone), Some(unpriced)) => {
-                format!("none of {gone} is available there now, and no price is known for {unpriced}")
+                format!("none of {gone} is available there now{shut}, and no price is known for {unpriced}")
             }
             (None, Some(unpriced)) => format!("no price is known for {unpriced}"),
             (None, None) => {
@@ -55,14 +62,25 @@ pub(super) fn nothing_offered(
     };
     let finding = Finding::new(Stage::Offerings, reason, format!("no instance type has the required offering, {why}"));
     let Some((it, offering)) = elsewhere else {
-        return finding.hint("wait for capacity, or allow more instance types".to_owned());
+        return finding.hint(wait.to_owned());
     };
     let near = format!("{} can be bought{} at ${:.4} an hour", it.name, place(&offering.requirements), cost(offering));
     let hint = match required.first_disjoint(&offering.requirements) {
         Some(Conflict::Disjoint { key, incoming, .. }) => format!("allow {key} {}", wording::requirement(&incoming)),
-        _ => "wait for capacity, or allow more instance types".to_owned(),
+        _ => wait.to_owned(),
     };
     finding.near(near).hint(hint)
+}
+
+/// Returns the reasons why zones of these offerings are closed; empty if none is.
+fn closed_zones<'o>(census: &Census<'_>, offerings: impl Iterator<Item = &'o Offering>) -> String {
+    let gone = offerings.filter(|offering| !offering.available);
+    let zones: BTreeSet<(&str, &str)> = gone.filter_map(|one| Some((one.zone()?, zone_id(one)?))).collect();
+    let reasons = zones.into_iter().filter_map(|(zone, id)| {
+        let closed = census.problem.closed_zones.iter().find(|closed| *closed.id == *id)?;
+        Some(format!("zone `{zone}` ({id}) {}", closed.why))
+    });
+    reasons.collect::<Vec<_>>().join(", and ")
 }
 
 /// Formats ` in us-west-2a (spot)`, as far as the requirements have these parts.

@@ -1,6 +1,7 @@
 //! Input of the engine: a snapshot of pods, nodes, pools and instance types, with every text already parsed.
 
 mod catalogue;
+mod closed_zone;
 mod instance_type;
 mod node;
 mod pod;
@@ -14,6 +15,8 @@ mod selector;
 
 pub use catalogue::Catalogue;
 pub(crate) use catalogue::{Offer, OfferingSet};
+pub use closed_zone::ClosedZone;
+pub(crate) use closed_zone::zone_id;
 pub use instance_type::{InstanceType, Offering};
 pub use node::{BoundPod, Node};
 pub use pod::{
@@ -48,6 +51,9 @@ pub struct Problem {
     pub pools: Vec<NodePool>,
     /// Sets of instance types; [`NodePool::catalogue`] is an index into it (pools of one NodeClass share one).
     pub catalogues: Vec<Catalogue>,
+    /// Zones in which nothing is launched for now. Their offerings are unavailable in the catalogues already; this says
+    /// why.
+    pub closed_zones: Vec<ClosedZone>,
     /// Nodes that exist or are being launched.
     pub nodes: Vec<Node>,
     /// DaemonSets whose pods run on every node that they fit.

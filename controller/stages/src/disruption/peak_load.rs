@@ -129,6 +129,7 @@ mod tests {
             rebooting: false,
             reboots: Vec::new(),
             do_not_disrupt: false,
+            closed_zone: None,
             nominated_by: None,
             launched_for,
             keeps_until: None,

@@ -50,6 +50,7 @@ pub fn blocked(input: &DisruptionInput, decision: &Decision, cluster: &Cluster, 
 const fn reason(block: Block) -> Option<&'static str> {
     match block {
         Block::DoNotDisrupt
+        | Block::ZonalShift
         | Block::PodDoNotDisrupt
         | Block::PodDisruptionBudget
         | Block::NodePoolMissing

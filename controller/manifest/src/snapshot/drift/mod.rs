@@ -3,9 +3,10 @@
 //! ```text
 //!   template   hash of the NodePool ─► requirements ─► type is gone ─► hash of the class
 //!   selection  ─► image ─► security groups ─► subnet ─► capacity reservation ─► placement group
+//!   zonal shift, where the NodePool asks that such a zone be drained
 //! ```
 //!
-//! The order is Karpenter's, and the first reason that holds counts. A reason that cannot be checked, because the class
+//! The order is Karpenter's, which does not have the last one, and the first reason that holds counts. A reason that cannot be checked, because the class
 //! is not in the input or not ready, hashes have different versions, or the instance has not been listed yet, stays if
 //! the claim's condition Drifted has it.
 
@@ -23,6 +24,7 @@ use rustc_hash::FxHashMap;
 use self::selection::Class;
 use self::template::PoolHash;
 use super::disruption::{condition, moment};
+use super::zonal_shift;
 use crate::{Manifests, Node, NodeClaim, NodePool, ObservedInstance};
 
 /// Result of checking one reason.
@@ -59,8 +61,8 @@ pub(super) struct Drifts<'m> {
 /// A check of one reason.
 type Checks = fn(&Drifts<'_>, &Subject<'_>) -> Check;
 
-/// Karpenter's reasons, in its order.
-const REASONS: [(&str, Checks); 9] = [
+/// Karpenter's reasons, in its order, and one of our own.
+const REASONS: [(&str, Checks); 10] = [
     ("NodePoolDrifted", template::pool_hash),
     ("RequirementsDrifted", template::requirements),
     ("InstanceTypeNotFound", selection::instance_type),
@@ -70,6 +72,7 @@ const REASONS: [(&str, Checks); 9] = [
     ("SubnetDrift", selection::subnet),
     ("CapacityReservationDrift", selection::reservation),
     ("PlacementGroupDrift", selection::placement_group),
+    ("ZonalShift", zonal_shift),
 ];
 
 // === impl Drifts ===
@@ -148,6 +151,19 @@ impl Subject<'_> {
     fn own_requirements(&self) -> Requirements {
         Requirements::from_labels(&self.labels())
     }
+}
+
+/// Checks if the node is to leave its zone, because traffic is shifted away from it.
+fn zonal_shift(drifts: &Drifts<'_>, subject: &Subject<'_>) -> Check {
+    if !zonal_shift::drains(subject.manifest) {
+        return Check::Same;
+    }
+    // Only a running controller knows of shifts.
+    if drifts.manifests.observed.at.is_none() {
+        return Check::Unknown;
+    }
+    let shift = zonal_shift::of(drifts.manifests, drifts.problem, subject.node, subject.claim);
+    shift.map_or(Check::Same, Check::Drifted)
 }
 
 /// Returns the drift in the claim's own condition.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_aws::{DEFAULT_REGION, instance_types};
+use muster_scheduling::disrupt::ManagedNode;
+use muster_scheduling::model::ClosedZone;
 
 use super::*;
 use crate::{ObservedCloud, ObservedInstance};
@@ -36,6 +38,9 @@ struct Case {
     instance: Option<ObservedInstance>,
     has_all_types: bool,
     now: Option<&'static str>,
+    /// Annotations of the pool.
+    pool: &'static str,
+    closed_zones: Vec<ClosedZone>,
 }
 
 impl Default for Case {
@@ -52,6 +57,8 @@ impl Default for Case {
             instance: Some(instance()),
             has_all_types: true,
             now: Some(NOW),
+            pool: "",
+            closed_zones: Vec::new(),
         }
     }
 }
@@ -72,7 +79,7 @@ fn instance() -> ObservedInstance {
 
 impl Case {
     fn text(&self) -> String {
-        let Self { status, ready, class: (meta, spec), image, instance_type, labels, annotations, .. } = self;
+        let Self { status, ready, class: (meta, spec), image, instance_type, labels, annotations, pool, .. } = self;
         let drifted = self.said.map(|reason| {
             format!("{{type: Drifted, status: 'True', reason: {reason}, lastTransitionTime: '2026-11-21T11:00:00Z'}}")
         });
@@ -85,7 +92,7 @@ impl Case {
             ),
         };
         [
-            "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: g}, spec: {template: {spec: {requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand, reserved]}], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}}}}}".to_owned(),
+            format!("{{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {{name: g, annotations: {{{pool}}}}}, spec: {{template: {{spec: {{requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: [on-demand, reserved]}}], nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}}}}}}}}}}"),
             format!("{{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {{name: d, {meta}}}, spec: {{role: r, amiSelectorTerms: [{{alias: al2023@latest}}], subnetSelectorTerms: [{{tags: {{a: b}}}}], securityGroupSelectorTerms: [{{tags: {{a: b}}}}], {spec}}}, status: {{{status}conditions: [{ready}]}}}}"),
             format!("{{apiVersion: v1, kind: Node, metadata: {{name: n, labels: {{karpenter.sh/nodepool: g}}}}, spec: {{providerID: '{ID}'}}, status: {{capacity: {{cpu: 2}}}}}}"),
             format!("{{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {{name: k, labels: {{karpenter.sh/nodepool: g, kubernetes.io/arch: amd64, node.kubernetes.io/instance-type: {instance_type}, {labels}}}, annotations: {{{annotations}}}}}, spec: {{requirements: [], nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}}}}, status: {{providerID: '{ID}', imageID: {image}, conditions: [{launched}, {drifted}]}}}}"),
@@ -95,12 +102,19 @@ impl Case {
 
     /// Returns the reason and the difference.
     fn drift(&self) -> Option<(String, String)> {
+        let drift = self.managed_node().drifted?;
+        assert_eq!(drift.since.is_some(), self.said == Some(&*drift.reason), "it has drifted since it was said");
+        Some((drift.reason.to_string(), drift.detail.to_string()))
+    }
+
+    fn managed_node(&self) -> ManagedNode {
         let mut manifests = read_text("input", &self.text()).unwrap();
         let instances = self.instance.iter().map(|instance| (Arc::from(ID), instance.clone()));
         manifests.observed = ObservedCloud {
             at: self.now.map(|now| now.parse().unwrap()),
             instances: Arc::new(instances.collect::<BTreeMap<_, _>>()),
             has_all_types: self.has_all_types,
+            closed_zones: self.closed_zones.clone(),
         };
         let types = |class: Option<&NodeClass>| {
             let mut settings = class.unwrap().settings.clone();
@@ -112,9 +126,7 @@ impl Case {
             Catalogue::from(instance_types(DEFAULT_REGION, &settings).unwrap())
         };
         let snapshot = assemble(&manifests, &Settings::default(), &types).unwrap();
-        let drift = snapshot.managed_nodes.nodes[0].as_ref().unwrap().drifted.clone()?;
-        assert_eq!(drift.since.is_some(), self.said == Some(&*drift.reason), "it has drifted since it was said");
-        Some((drift.reason.to_string(), drift.detail.to_string()))
+        snapshot.managed_nodes.nodes[0].clone().unwrap()
     }
 
     fn is(&self, reason: &str, detail: &str) {
@@ -297,4 +309,48 @@ fn the_first_reason_in_karpenters_order_counts_and_hashes_of_other_versions_say_
     assert_eq!(reason(Case { said: Some("NodeClassDrift"), ..known(theirs) }), "NodeClassDrift", "it was said before");
     let of_amd = |case: Case| Case { instance: Some(instance()), ..case };
     assert_eq!(reason(of_amd(known(theirs))), "SecurityGroupDrift");
+}
+
+/// A node in us-east-1a, which the cloud knows as use1-az6 and traffic is shifted away from, if the pool says so.
+fn shifted(pool: &'static str, labels: &'static str) -> Case {
+    Case {
+        pool,
+        labels,
+        status: status(
+            &[AMD],
+            "[{id: subnet-1, zone: us-east-1a, zoneID: use1-az6}]",
+            "[{id: sg-1}, {id: sg-2}]",
+            "[]",
+        ),
+        closed_zones: vec![ClosedZone { id: "use1-az6".into(), why: "is shifted away until noon".into() }],
+        ..Case::default()
+    }
+}
+
+const BY_ID: &str = "karpenter.sh/capacity-type: on-demand, topology.kubernetes.io/zone: us-east-1a, topology.k8s.aws/zone-id: use1-az6";
+const BY_NAME: &str = "karpenter.sh/capacity-type: on-demand, topology.kubernetes.io/zone: us-east-1a";
+const ELSEWHERE: &str = "karpenter.sh/capacity-type: on-demand, topology.kubernetes.io/zone: us-east-1b";
+
+#[test]
+fn a_node_leaves_a_zone_that_is_shifted_away_only_if_its_pool_asks_for_it() {
+    let why = "zone `us-east-1a` (use1-az6) is shifted away until noon";
+    let drain = "muster.dev/zonal-shift: drain";
+    for labels in [BY_ID, BY_NAME] {
+        shifted(drain, labels).is("ZonalShift", why);
+        assert_eq!(shifted(drain, labels).managed_node().closed_zone, None, "it may go");
+        for other in ["", "muster.dev/zonal-shift: stay"] {
+            assert_eq!(shifted(other, labels).drift(), None);
+            assert_eq!(shifted(other, labels).managed_node().closed_zone.as_deref(), Some(why), "it stays as it is");
+        }
+    }
+    let elsewhere = shifted(drain, ELSEWHERE);
+    assert_eq!((elsewhere.drift(), elsewhere.managed_node().closed_zone), (None, None));
+}
+
+#[test]
+fn a_shift_that_is_over_is_no_drift_and_files_do_not_say_that_it_is() {
+    let drain = "muster.dev/zonal-shift: drain";
+    let over = Case { closed_zones: Vec::new(), said: Some("ZonalShift"), ..shifted(drain, BY_ID) };
+    assert_eq!(over.drift(), None);
+    Case { now: None, ..over }.is("ZonalShift", "");
 }

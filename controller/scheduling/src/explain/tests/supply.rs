@@ -1,10 +1,12 @@
 //! Offerings, limits and flexibility; nodes that exist.
 
+use std::collections::BTreeSet;
+
 use super::case;
 use super::fixture::{GI, World, amounts, app, node, requires, taint};
 use crate::explain::unschedulable;
 use crate::labels;
-use crate::model::{Attachment, PodSpec, Requirement, Requirements};
+use crate::model::{Attachment, ClosedZone, PodSpec, Requirement, Requirements};
 use crate::solution::Reason;
 
 #[test]
@@ -51,6 +53,48 @@ fn offerings() {
             "no instance type has the required offering, none of m.small is available there now, and no price is known for m.large",
             "",
             "wait for capacity, or allow more instance types",
+        ],
+    );
+}
+
+#[test]
+fn a_zone_in_which_nothing_is_launched_is_named() {
+    let shifted = |world: &mut World, spec: &mut PodSpec| {
+        world.problem.catalogues[0].edit(|types| {
+            for offering in types.iter_mut().flat_map(|it| &mut it.offerings) {
+                let id = if offering.zone() == Some("b") { "az2" } else { "az1" };
+                offering.requirements.add_all(&requires(&[(labels::ZONE_ID, &[id])]));
+            }
+        });
+        world.problem.catalogues[0].close_zones(&BTreeSet::from(["az2".into()]));
+        world.problem.closed_zones =
+            vec![ClosedZone { id: "az2".into(), why: "is shifted away until 2026-11-26T18:00:00Z".into() }];
+        spec.node_selector = requires(&[(labels::ZONE, &["b"])]);
+    };
+    case(
+        "shifted away",
+        shifted,
+        Reason::NoOffering,
+        [
+            "no instance type has the required offering, none of m.small m.large is available there now: zone `b` (az2) is shifted away until 2026-11-26T18:00:00Z",
+            "m.small can be bought in a (spot) at $0.0500 an hour",
+            "allow topology.kubernetes.io/zone In [a]",
+        ],
+    );
+    let alone = |world: &mut World, spec: &mut PodSpec| {
+        shifted(world, spec);
+        world.problem.catalogues[0].edit(|types| {
+            types.iter_mut().for_each(|it| it.offerings.retain(|offering| offering.zone() == Some("b")));
+        });
+    };
+    case(
+        "the only zone is shifted away",
+        alone,
+        Reason::NoOffering,
+        [
+            "no instance type has the required offering, none of m.small m.large is available there now: zone `b` (az2) is shifted away until 2026-11-26T18:00:00Z",
+            "",
+            "wait until the zone can be used again, or allow other zones",
         ],
     );
 }

@@ -115,6 +115,14 @@ fn a_node_that_asks_to_stay() {
 }
 
 #[test]
+fn a_node_that_stays_in_a_zone_that_is_shifted_away() {
+    spoiled(Promise::Held, |input, decision| {
+        let node = moved(decision).candidates[0];
+        input.managed_nodes[node].as_mut().unwrap().closed_zone = Some("its zone is shifted away".into());
+    });
+}
+
+#[test]
 fn a_node_that_is_coming_up() {
     spoiled(Promise::Untouchable, |input, decision| {
         let node = moved(decision).candidates[0];
