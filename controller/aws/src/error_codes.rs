@@ -106,6 +106,8 @@ const TABLE: &[Row] = &[
     saying("AuthFailure", "Not authorized for images", Means::BadClass("AMIAuthorizationFailure")),
     saying("UnauthorizedOperation", "Not authorized for images", Means::BadClass("AMIAuthorizationFailure")),
     row("UnauthorizedOperation", Means::Unauthorized),
+    // ARC, of a cluster that is not registered.
+    saying("AccessDenied*", "is not a managed resource", Means::NotFound),
     row("AccessDenied*", Means::Unauthorized),
     row("AuthFailure", Means::Unauthorized),
     row("UnrecognizedClientException", Means::Unauthorized),

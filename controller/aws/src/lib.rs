@@ -19,6 +19,7 @@
 //!                                                        └─ ending        reasons for termination
 //!
 //!  interruption queue ──► live ──► messages ──► notices ◄── instance_status ◄── live ◄── DescribeInstanceStatus
+//!  ARC ──► live ──► zonal_shifts ──► zones in which nothing is launched
 //! ```
 //!
 //! Everything except `live` is a pure function of its arguments and of the checked-in table. `live` is a separate
@@ -61,6 +62,7 @@ pub mod messages;
 pub mod permissions;
 pub mod policy;
 pub mod quantity;
+pub mod zonal_shifts;
 
 #[cfg(feature = "launch")]
 pub use capacity::kubelet::KubeletOfType;

@@ -21,6 +21,8 @@ pub enum Feature {
     Prices,
     /// `--interruption-queue`.
     Interruptions,
+    /// `--enable-zonal-shift`.
+    ZonalShifts,
     /// Last lines of the console in the message of a registration timeout.
     Console,
 }
@@ -47,6 +49,8 @@ pub enum Scope {
     OwnInstancesAndTemplates,
     /// The EKS cluster.
     OwnCluster,
+    /// The EKS cluster as a resource of ARC, which is named by a condition.
+    OwnManagedResource,
     /// The interruption queue.
     Queue,
     /// Public parameters (`/aws/service/*`).
@@ -175,6 +179,12 @@ pub const PERMISSIONS: &[Permission] = &[
     of("sqs:GetQueueUrl", Feature::Interruptions, Scope::Queue, "find the interruption queue"),
     of("sqs:ReceiveMessage", Feature::Interruptions, Scope::Queue, "receive notices of interruption"),
     of("sqs:DeleteMessage", Feature::Interruptions, Scope::Queue, "delete notices that were acted upon"),
+    of(
+        "arc-zonal-shift:GetManagedResource",
+        Feature::ZonalShifts,
+        Scope::OwnManagedResource,
+        "know zones that traffic is shifted away from",
+    ),
     of("ec2:GetConsoleOutput", Feature::Console, Scope::OwnInstancesAndTemplates, "quote the console of an instance"),
 ];
 
@@ -185,7 +195,7 @@ mod tests {
     use super::*;
 
     /// Source code of the calls; each call has its action next to it.
-    const LIVE: [&str; 13] = [
+    const LIVE: [&str; 14] = [
         include_str!("live/cloud.rs"),
         include_str!("live/cluster.rs"),
         include_str!("live/describe.rs"),
@@ -199,6 +209,7 @@ mod tests {
         include_str!("live/template_data.rs"),
         include_str!("live/templates.rs"),
         include_str!("live/trial.rs"),
+        include_str!("live/zonal_shifts.rs"),
     ];
 
     #[test]
@@ -206,7 +217,7 @@ mod tests {
         let mut called = BTreeSet::new();
         for text in LIVE {
             for literal in text.split('"').skip(1).step_by(2) {
-                let is_action = ["ec2:", "eks:", "iam:", "ssm:", "sqs:", "pricing:"]
+                let is_action = ["ec2:", "eks:", "iam:", "ssm:", "sqs:", "pricing:", "arc-zonal-shift:"]
                     .iter()
                     .any(|service| literal.starts_with(service));
                 if is_action && literal.split(':').nth(1).is_some_and(|name| name.starts_with(char::is_uppercase)) {

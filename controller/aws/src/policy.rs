@@ -35,13 +35,14 @@ pub struct Grantee {
 
 impl Feature {
     /// All features, in the order of the help.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Core,
         Self::InstanceProfiles,
         Self::CapacityReservations,
         Self::PlacementGroups,
         Self::Prices,
         Self::Interruptions,
+        Self::ZonalShifts,
         Self::Console,
     ];
 
@@ -55,6 +56,7 @@ impl Feature {
             Self::PlacementGroups => "placement-groups",
             Self::Prices => "prices",
             Self::Interruptions => "interruptions",
+            Self::ZonalShifts => "zonal-shifts",
             Self::Console => "console",
         }
     }
@@ -110,7 +112,8 @@ impl Grantee {
         };
         let profiles = || vec![format!("arn:{partition}:iam::{account}:instance-profile/*")];
         match scope {
-            Scope::Region | Scope::Everything => vec!["*".to_owned()],
+            // ARC does not know clusters as resources of a policy.
+            Scope::Region | Scope::Everything | Scope::OwnManagedResource => vec!["*".to_owned()],
             Scope::LaunchInputs => {
                 // Images and snapshots may be public, and the others may be shared by another account.
                 let shared = ["security-group", "subnet", "capacity-reservation", "placement-group"];
@@ -130,7 +133,7 @@ impl Grantee {
 
     /// Returns conditions as operator, key, and value.
     fn conditions(&self, scope: Scope) -> Vec<(String, String, Value)> {
-        let Self { partition, account: _, region, cluster, node_role: _, queue: _ } = self;
+        let Self { partition, account, region, cluster, node_role: _, queue: _ } = self;
         let equals = |key: String, value: &str| ("StringEquals".to_owned(), key, json!(value));
         let any = |key: String| ("StringLike".to_owned(), key, json!("*"));
         let owned = |side: &str| equals(format!("aws:{side}Tag/kubernetes.io/cluster/{cluster}"), "owned");
@@ -146,6 +149,12 @@ impl Grantee {
             | Scope::PublicParameters
             | Scope::Profiles => Vec::new(),
             Scope::Region => vec![equals("aws:RequestedRegion".to_owned(), region)],
+            Scope::OwnManagedResource => {
+                let arn = format!("arn:{partition}:eks:{region}:{account}:cluster/{cluster}");
+                // Without an account, the ARN is a pattern.
+                let operator = if account == "*" { "StringLike" } else { "StringEquals" };
+                vec![(operator.to_owned(), "arc-zonal-shift:ResourceIdentifier".to_owned(), json!(arn))]
+            }
             Scope::OwnTemplates | Scope::OwnInstancesAndTemplates => vec![owned("Resource"), pool("Resource")],
             Scope::MadeWithTags => vec![owned("Request"), named(), pool("Request")],
             Scope::TagsWhileMaking => {

@@ -36,6 +36,8 @@ pub enum Family {
     Queue,
     /// IAM, which is global.
     Iam,
+    /// Application Recovery Controller.
+    ZonalShifts,
 }
 
 /// Documented rate limit: burst size, and refill rate per second.
@@ -47,7 +49,7 @@ struct Limit {
 
 impl Family {
     /// Sources: EC2 Developer Guide, "Request throttling for the Amazon EC2 API"; Systems Manager quota of GetParameter
-    /// at standard throughput. Price List, EKS and IAM do not document their limits; a fraction of what is commonly
+    /// at standard throughput. Price List, EKS, IAM and ARC do not document their limits; a fraction of what is commonly
     /// seen. SQS has practically none; the limit bounds what a failing queue is asked.
     const fn limit(self) -> Limit {
         match self {
@@ -58,7 +60,7 @@ impl Family {
             Self::Parameters => Limit { burst: 40.0, per_second: 40.0 },
             Self::Prices => Limit { burst: 10.0, per_second: 10.0 },
             Self::Queue => Limit { burst: 200.0, per_second: 200.0 },
-            Self::Eks | Self::Iam => Limit { burst: 10.0, per_second: 5.0 },
+            Self::Eks | Self::Iam | Self::ZonalShifts => Limit { burst: 10.0, per_second: 5.0 },
         }
     }
 

@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "fixtures fail the test that asked for them")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Taint;
 use muster_api::{Ec2NodeClass, NodeClassReference, labels};
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 fn cluster() -> Cluster {
     Cluster {
         name: "shop".to_owned(),
+        arn: None,
         region: "us-east-1".to_owned(),
         endpoint: "https://shop.eks.amazonaws.com".to_owned(),
         certificate_authority: "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t".to_owned(),
@@ -108,11 +110,22 @@ fn planned_by(
     request: &LaunchRequest,
     addresses: &Addresses,
 ) -> Result<Plan, PlanError> {
+    planned_in(&BTreeSet::new(), controller, class, request, addresses)
+}
+
+/// While traffic is shifted away from these zones.
+fn planned_in(
+    shifted: &BTreeSet<Arc<str>>,
+    controller: Option<&Controller>,
+    class: &Ec2NodeClass,
+    request: &LaunchRequest,
+    addresses: &Addresses,
+) -> Result<Plan, PlanError> {
     let settings = ClassSettings::try_from(class).unwrap();
     let inventory = Inventory::embedded("us-east-1").unwrap();
     let cluster = cluster();
     let (cluster, settings, inventory) = (&cluster, &settings, &inventory);
-    plan(request, &Grounds { cluster, class, settings, inventory, addresses, controller })
+    plan(request, &Grounds { cluster, class, settings, inventory, addresses, shifted, controller })
 }
 
 fn planned(fields: &Value, pools: &[&str]) -> Plan {
@@ -300,6 +313,27 @@ fn a_full_zone_is_left_out() {
     assert_eq!(shown(&plan), ["ami-amd64: m5.large/us-east-1b/on-demand@subnet-b"]);
     let only = planned_on(&class(&json!({})), &request(&["m5.large/a"]), &addresses).unwrap();
     assert_eq!(shown(&only), ["ami-amd64: m5.large/us-east-1a/on-demand@subnet-a"], "room elsewhere is of no use");
+}
+
+#[test]
+fn a_zone_that_is_shifted_away_is_not_asked_for() {
+    let class = class(&json!({}));
+    let shifted = BTreeSet::from(["use1-az1".into()]);
+    let planned = |pools: &[&str]| planned_in(&shifted, None, &class, &request(pools), &Addresses::default());
+    let plan = planned(&["m5.large/a", "m5.large/b", "m5.xlarge/a"]).unwrap();
+    assert_eq!(shown(&plan), ["ami-amd64: m5.large/us-east-1b/on-demand@subnet-b"]);
+    // A reservation there would be chosen before what is left.
+    let plan = planned(&["m5.large/a/reserved/cr-1", "m5.large/b"]).unwrap();
+    assert_eq!(shown(&plan), ["ami-amd64: m5.large/us-east-1b/on-demand@subnet-b"]);
+    let error = planned(&["m5.large/a", "m5.xlarge/a"]).unwrap_err();
+    assert_eq!(error.to_string(), "traffic is shifted away from the zones of all alternatives");
+    let error = CloudError::from(error);
+    let refusals: Vec<_> = error.refused().iter().map(|one| &one.refusal).collect();
+    assert_eq!(refusals, [&Refusal::ZonalShift, &Refusal::ZonalShift]);
+    let addresses = Addresses::default();
+    let elsewhere =
+        planned_in(&BTreeSet::from(["use1-az9".into()]), None, &class, &request(&["m5.large/a"]), &addresses);
+    assert_eq!(shown(&elsewhere.unwrap()), ["ami-amd64: m5.large/us-east-1a/on-demand@subnet-a"]);
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub(crate) struct World {
 pub(crate) fn cluster() -> Cluster {
     Cluster {
         name: "shop".to_owned(),
+        arn: None,
         region: REGION.to_owned(),
         endpoint: "https://127.0.0.1:6443".to_owned(),
         certificate_authority: "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t".to_owned(),

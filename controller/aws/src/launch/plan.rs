@@ -1,6 +1,8 @@
 //! Plan of a launch: the parameters of its CreateFleet request.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use muster_api::nodeclass::{Ami, Ec2NodeClass, Ec2NodeClassStatus, Subnet, Toggle};
 use muster_api::{labels, resources};
@@ -35,6 +37,8 @@ pub struct Grounds<'a> {
     pub inventory: &'a Inventory,
     /// Free addresses of the subnets.
     pub addresses: &'a Addresses,
+    /// IDs of the zones that traffic is shifted away from: no subnet there is used.
+    pub shifted: &'a BTreeSet<Arc<str>>,
     /// Connection settings of the controller for nodes, if it serves agents.
     pub controller: Option<&'a Controller>,
 }
@@ -106,6 +110,9 @@ pub enum PlanError {
     /// No alternative has a subnet in its zone and an image for its type.
     #[error("none of the alternatives has a subnet in its zone and an image for its type")]
     Nothing(Vec<Offering>),
+    /// Traffic is shifted away from the zones of all alternatives.
+    #[error("traffic is shifted away from the zones of all alternatives")]
+    Shifted(Vec<Offering>),
 }
 
 impl From<PlanError> for CloudError {
@@ -115,12 +122,15 @@ impl From<PlanError> for CloudError {
             PlanError::Unresolved { .. } => Self::Transient { message },
             PlanError::UserData(_) => Self::BadClass { reason: "InvalidUserData".to_owned(), message },
             PlanError::UserDataTooLong(_) => Self::BadClass { reason: "UserDataSizeLimitExceeded".to_owned(), message },
-            PlanError::Nothing(offerings) => {
-                let refused = offerings.into_iter().map(|offering| Refused { offering, refusal: Refusal::Unsupported });
-                Self::NoCapacity { refused: refused.collect() }
-            }
+            PlanError::Nothing(offerings) => none_left(offerings, &Refusal::Unsupported),
+            PlanError::Shifted(offerings) => none_left(offerings, &Refusal::ZonalShift),
         }
     }
+}
+
+fn none_left(offerings: Vec<Offering>, refusal: &Refusal) -> CloudError {
+    let refused = offerings.into_iter().map(|offering| Refused { offering, refusal: refusal.clone() });
+    CloudError::NoCapacity { refused: refused.collect() }
 }
 
 /// Properties in which the templates of one launch differ.
@@ -155,11 +165,16 @@ pub fn plan(request: &LaunchRequest, grounds: &Grounds<'_>) -> Result<Plan, Plan
     if grounds.settings.ami_family == AmiFamily::Al2023 && grounds.cluster.service_cidr.is_none() {
         return Err(unresolved("network of Services, which AL2023 needs,"));
     }
+    let asked: Vec<Offering> = request.alternatives.iter().map(|one| one.offering.clone()).collect();
+    let request = &*without_shifted(request, status, grounds.shifted);
+    if request.alternatives.is_empty() {
+        return Err(PlanError::Shifted(asked));
+    }
     let chosen = choice::choose(request, grounds.inventory, &status.capacity_reservations);
     let own = tags::of_class(&grounds.cluster.name, &name, request.pool.as_deref(), &class.spec.tags);
     let (variants, least_pods) = variants(&chosen, request, grounds, status);
     if variants.is_empty() {
-        return Err(PlanError::Nothing(request.alternatives.iter().map(|one| one.offering.clone()).collect()));
+        return Err(PlanError::Nothing(asked));
     }
     let capacity_type = chosen.first().map_or(CapacityType::OnDemand, |one| one.offering.capacity_type);
     let maker = Maker { request, grounds, status, profile, own: &own, capacity_type };
@@ -189,6 +204,22 @@ pub fn plan(request: &LaunchRequest, grounds: &Grounds<'_>) -> Result<Plan, Plan
         context: class.spec.context.clone(),
         addresses: least_pods,
     })
+}
+
+/// Returns the request without its alternatives in zones that traffic is shifted away from.
+fn without_shifted<'r>(
+    request: &'r LaunchRequest,
+    status: &Ec2NodeClassStatus,
+    shifted: &BTreeSet<Arc<str>>,
+) -> Cow<'r, LaunchRequest> {
+    let is_shifted = |subnet: &&Subnet| subnet.zone_id.as_deref().is_some_and(|id| shifted.contains(id));
+    let zones: BTreeSet<&str> = status.subnets.iter().filter(is_shifted).map(|subnet| &*subnet.zone).collect();
+    if zones.is_empty() {
+        return Cow::Borrowed(request);
+    }
+    let mut left = request.clone();
+    left.alternatives.retain(|one| !zones.contains(&*one.offering.zone));
+    Cow::Owned(left)
 }
 
 /// Groups the alternatives by the template that they need, each group in price order, and returns the minimum pod

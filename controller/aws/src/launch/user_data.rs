@@ -19,6 +19,8 @@ use crate::family::AmiFamily;
 pub struct Cluster {
     /// Name of the cluster.
     pub name: String,
+    /// ARN of the cluster, if EKS has told it.
+    pub arn: Option<String>,
     /// Region, such as `eu-west-1`.
     pub region: String,
     /// URL of the API server.

@@ -11,8 +11,9 @@ use muster_api::{Ec2NodeClass, annotations, labels};
 use muster_bootstrap::userdata::base64;
 use muster_cloud::{
     Cloud, CloudError, Instance, InstanceState, LaunchError, LaunchRequest, LaunchToken, Launched, Refusal, Refused,
-    after,
+    ZonalShifts, after,
 };
+use tokio::sync::watch;
 
 use super::batch::Batch;
 use super::call_observer::CallObserver;
@@ -54,6 +55,8 @@ pub(super) struct Inner {
     cluster: RwLock<Arc<Cluster>>,
     controller: RwLock<Option<Arc<Controller>>>,
     inventory: RwLock<Arc<Inventory>>,
+    /// Zonal shifts that ARC has last told of.
+    pub(super) shifts: watch::Sender<ZonalShifts>,
     /// Learned capacities of Nodes. Locked while a Node is processed, or while the types of a class are computed.
     learned: Mutex<Learned>,
     /// Locked while a launch is planned, never across a call.
@@ -86,6 +89,7 @@ impl Ec2Cloud {
             cluster: RwLock::new(Arc::new(cluster)),
             controller: RwLock::default(),
             inventory: RwLock::new(Arc::new(inventory)),
+            shifts: watch::Sender::default(),
             learned: Mutex::default(),
             addresses: Mutex::default(),
             recent: Mutex::default(),
@@ -159,12 +163,18 @@ impl Cloud for Ec2Cloud {
         settings(&known).map_err(LaunchError::of_request)?;
         let mut again = true;
         loop {
-            let (plan, taken) = self.0.plan(request, &known)?;
+            let shifted = self.0.shifted();
+            let (plan, taken) = self.0.plan(request, &known, &shifted)?;
             let made = plan.templates.iter().map(|one| self.0.templates.ensure(&self.0.aws, &self.0.caller, one));
             let ids = try_join_all(made).await.map_err(|error| {
                 self.0.settle(&taken, None);
                 LaunchError::of_request(error)
             })?;
+            // Templates take seconds to make: a shift that has begun since is taken into account.
+            if self.0.shifted() != shifted {
+                self.0.settle(&taken, None);
+                continue;
+            }
             let ask = || fleet::request(&self.0.aws.ec2, &plan, &ids).send();
             let asked = self.0.caller.call_in_turn(Family::CreateFleet, Some(&plan.token), "ec2:CreateFleet", ask);
             let failure = match asked.await {
@@ -297,7 +307,12 @@ impl Inner {
 
     /// Plans the launch and reserves the addresses that it may need, under one lock, so that the next plan sees the
     /// rest.
-    fn plan(&self, request: &LaunchRequest, known: &Known) -> Result<(Plan, Taken), LaunchError> {
+    fn plan(
+        &self,
+        request: &LaunchRequest,
+        known: &Known,
+        shifted: &BTreeSet<Arc<str>>,
+    ) -> Result<(Plan, Taken), LaunchError> {
         let of_request = LaunchError::of_request;
         let (cluster, inventory, controller) = (self.cluster(), self.inventory(), self.controller());
         let mut addresses = lock(&self.addresses);
@@ -307,6 +322,7 @@ impl Inner {
             settings: settings(known).map_err(of_request)?,
             inventory: &inventory,
             addresses: &addresses,
+            shifted,
             controller: controller.as_deref(),
         };
         let plan = plan(request, &grounds).map_err(|error| of_request(error.into()))?;
@@ -316,6 +332,11 @@ impl Inner {
         subnets.dedup();
         let taken = addresses.take(subnets, plan.addresses);
         Ok((plan, taken))
+    }
+
+    /// Returns the IDs of the zones that traffic is shifted away from now.
+    pub(super) fn shifted(&self) -> BTreeSet<Arc<str>> {
+        self.shifts.borrow().at(self.caller.now()).zones()
     }
 
     /// Returns the instance as EC2 describes it now.

@@ -8,7 +8,7 @@ use crate::launch::Cluster;
 use crate::rate_limits::Family;
 
 impl Cluster {
-    /// Returns the settings that EKS describes: endpoint, certificate authority, version, service CIDR. The DNS address
+    /// Returns the settings that EKS describes: ARN, endpoint, certificate authority, version, service CIDR. The DNS address
     /// is not part of them.
     ///
     /// # Errors
@@ -25,6 +25,7 @@ impl Cluster {
         let cidr = network.and_then(|network| network.service_ipv4_cidr().or_else(|| network.service_ipv6_cidr()));
         Ok(Self {
             name: name.to_owned(),
+            arn: cluster.arn().filter(|arn| !arn.is_empty()).map(str::to_owned),
             region: aws.region.clone(),
             endpoint: text(cluster.endpoint()),
             certificate_authority: text(cluster.certificate_authority().and_then(|authority| authority.data())),

@@ -19,6 +19,7 @@ const CONNECT: Duration = Duration::from_secs(3);
 pub struct Connection {
     /// The region.
     pub region: String,
+    pub(super) arc: aws_sdk_arczonalshift::Client,
     pub(super) ec2: aws_sdk_ec2::Client,
     pub(super) eks: aws_sdk_eks::Client,
     pub(super) iam: aws_sdk_iam::Client,
@@ -74,6 +75,7 @@ impl Connection {
         let prices = aws_sdk_pricing::config::Builder::from(&config).region(Region::new(price_region(&region))).build();
         Ok(Self {
             region,
+            arc: aws_sdk_arczonalshift::Client::new(&config),
             ec2: aws_sdk_ec2::Client::new(&config),
             eks: aws_sdk_eks::Client::new(&config),
             iam: aws_sdk_iam::Client::new(&config),

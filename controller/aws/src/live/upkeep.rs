@@ -1,5 +1,6 @@
 //! Periodic calls to AWS that are not part of a launch: selectors, prices, templates.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use muster_api::Ec2NodeClass;
@@ -50,6 +51,8 @@ impl Ec2Cloud {
             settings,
             inventory: &inventory,
             addresses: &Addresses::default(),
+            // A class is in order whether or not its zones can be used now.
+            shifted: &BTreeSet::new(),
             controller: controller.as_deref(),
         };
         trial::try_out(aws, caller, templates, &grounds).await
