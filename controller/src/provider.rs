@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use muster_api::conditions::{READY, nodeclaim};
 use muster_api::{NodeClaim, NodeClassReference};
-use muster_cloud::{Cloud, CloudError, NoticeKind, NoticeQueue};
+use muster_cloud::{Cloud, CloudError, NoticeKind, NoticeQueue, ZonalShifts};
 use muster_manifest::NodeClass;
 use muster_scheduling::model::Catalogue;
 use muster_stages::classes;
@@ -18,6 +18,7 @@ use muster_stages::state::{LiveClass, Surroundings};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tokio::sync::watch;
 
 use crate::agents::Vouch;
 use crate::kwok::Kwok;
@@ -70,6 +71,18 @@ pub trait Provider: Cloud + Clone + 'static {
     /// Deletes the cloud resources of a class that is being deleted and has no claims left.
     fn clear(&self, _class: &LiveClass) -> impl Future<Output = Result<(), CloudError>> + Send {
         std::future::ready(Ok(()))
+    }
+
+    /// Returns the zones that traffic is shifted away from, as they were last heard of; `None` if they are not heeded.
+    /// [`Self::types`] has no available offering there, and nothing is launched there.
+    fn zonal_shifts(&self) -> Option<watch::Receiver<ZonalShifts>> {
+        None
+    }
+
+    /// Renews what decisions must not be based on if it is old. Called before this replica leads, and takes seconds at
+    /// most.
+    fn catch_up(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
     }
 
     /// Keeps cached data of the cloud up to date while this replica leads.

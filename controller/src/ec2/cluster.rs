@@ -53,6 +53,7 @@ pub(super) async fn ask(
     };
     Ok(Cluster {
         name: options.cluster.clone(),
+        arn: known.and_then(|one| one.arn.clone()),
         region: aws.region.clone(),
         endpoint,
         certificate_authority,

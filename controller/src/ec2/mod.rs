@@ -6,6 +6,7 @@
 //!                  ▼
 //!   EC2NodeClass ──► classes: look up ─► judge ─► try out ──► status         ┐
 //!   upkeep: types, prices, templates, cluster ─► state of EC2                ├─ provider ──► run
+//!   zonal_shifts: zones in which nothing is launched                         │
 //!   learning: capacity reported by Nodes ─► instance types of later launches │
 //!   agents: instance and permitted roles of a node                           │
 //!   calls: metrics; each missing permission, logged once                     ┘
@@ -29,6 +30,8 @@ mod options;
 mod provider;
 #[cfg(feature = "ec2")]
 mod upkeep;
+#[cfg(feature = "ec2")]
+mod zonal_shifts;
 
 pub use self::options::{Options, StartError};
 #[cfg(feature = "ec2")]

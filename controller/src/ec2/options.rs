@@ -29,6 +29,8 @@ pub struct Options {
     pub look_up_every: Duration,
     /// Name of the interruption queue, if there is one.
     pub queue: Option<String>,
+    /// True if nothing is launched in zones that traffic is shifted away from.
+    pub heeds_zonal_shifts: bool,
     /// True if nothing may be created or changed in AWS: the status of classes is computed, and not tried out.
     pub only_reads: bool,
 }
@@ -68,6 +70,27 @@ pub enum StartError {
         /// The cause.
         reason: String,
     },
+    /// The cluster is not registered with ARC, so that there are no zonal shifts of it.
+    #[error(
+        "`--enable-zonal-shift`: the cluster `{cluster}` is not registered with the Application Recovery Controller (ARC)\n\n\
+         hint: `aws eks update-cluster-config --name {cluster} --zonal-shift-config enabled=true`, or leave \
+         `--enable-zonal-shift` and ENABLE_ZONAL_SHIFT out"
+    )]
+    NotRegistered {
+        /// Name of the cluster.
+        cluster: String,
+    },
+    /// The zonal shifts of the cluster may not be read.
+    #[error(
+        "`--enable-zonal-shift`: the zonal shifts of the cluster `{cluster}` cannot be read: {reason}\n\nhint: allow \
+         arc-zonal-shift:GetManagedResource (`muster iam-policy`)"
+    )]
+    ZonalShifts {
+        /// Name of the cluster.
+        cluster: String,
+        /// The cause.
+        reason: String,
+    },
 }
 
 // === impl Options ===
@@ -88,6 +111,7 @@ impl Options {
             gates: AwsFeatureGates::default(),
             look_up_every: Duration::from_secs(60),
             queue: None,
+            heeds_zonal_shifts: false,
             only_reads: false,
         }
     }
@@ -99,6 +123,6 @@ impl StartError {
     /// Returns true if the operator must change the command or configuration.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
-        matches!(self, Self::NotBuilt | Self::NoRegion(_))
+        matches!(self, Self::NotBuilt | Self::NoRegion(_) | Self::NotRegistered { .. })
     }
 }

@@ -12,7 +12,9 @@ use muster_aws::discovery::{HASH_VERSION, class_hash};
 use muster_aws::launch::{Cluster, family_of};
 use muster_aws::live::{self, CallObserver, Clock, Connection, Ec2Cloud};
 use muster_aws::{AmiFamily, ClassSettings, Inventory};
-use muster_cloud::{Cloud, CloudError, Instance, LaunchError, LaunchRequest, Launched, NoticeKind, NoticeQueue};
+use muster_cloud::{
+    Cloud, CloudError, Instance, LaunchError, LaunchRequest, Launched, NoticeKind, NoticeQueue, ZonalShifts,
+};
 use muster_manifest::NodeClass;
 use muster_scheduling::model::Catalogue;
 use muster_stages::classes::Kind;
@@ -20,6 +22,7 @@ use muster_stages::lifecycle::Class;
 use muster_stages::state::LiveClass;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
+use tokio::sync::watch;
 
 use super::agents::Roles;
 use super::calls::{Calls, Line};
@@ -27,6 +30,7 @@ use super::classes::Known;
 use super::cluster;
 use super::learning::Learning;
 use super::options::{Options, StartError};
+use super::zonal_shifts;
 use crate::agents::Vouch;
 use crate::permissions::For;
 use crate::provider::{Grown, Provider, Resolved, readiness};
@@ -56,6 +60,8 @@ struct Typed {
     edition: u64,
     /// Version of the learned capacities.
     learned: u64,
+    /// IDs of the zones in which nothing was launched.
+    closed_zones: BTreeSet<Arc<str>>,
     types: Catalogue,
 }
 
@@ -97,6 +103,7 @@ impl Ec2 {
                 |error: CloudError| StartError::Types { region: aws.region.clone(), reason: error.to_string() };
             asked.map_err(unknown)?;
         }
+        zonal_shifts::begin(&cloud, &options, cluster.arn.as_deref()).await?;
         let inner = Inner {
             cloud,
             aws,
@@ -153,7 +160,10 @@ impl Ec2 {
     fn types_before(&self, class: Option<&NodeClass>) -> Catalogue {
         let typed = class.and_then(|class| Ec2NodeClass::deserialize(&class.object).ok()).unwrap_or_default();
         let default = ClassSettings::default();
-        self.cloud().instance_types_of(&typed, class.map_or(&default, |class| &class.settings)).into()
+        let settings = class.map_or(&default, |class| &class.settings);
+        let mut types: Catalogue = self.cloud().instance_types_of(&typed, settings).into();
+        types.close_zones(&self.cloud().shifted_zones());
+        types
     }
 }
 
@@ -171,17 +181,20 @@ impl Provider for Ec2 {
         };
         // Read before the types are computed, so that values learned meanwhile cause them to be computed again.
         let (inventory, learned) = (self.cloud().inventory(), self.cloud().learned_edition());
+        let closed_zones = self.cloud().shifted_zones();
         let mut all = lock(&self.0.types);
         if let Some(typed) = all.get(name)
             && typed.edition == edition
             && typed.learned == learned
+            && typed.closed_zones == closed_zones
             && Arc::ptr_eq(&typed.inventory, &inventory)
         {
             return typed.types.clone();
         }
         // The class's status reports settings that cannot be used.
-        let types: Catalogue = self.cloud().instance_types(name).unwrap_or_default().into();
-        all.insert(name.clone(), Typed { inventory, edition, learned, types: types.clone() });
+        let mut types: Catalogue = self.cloud().instance_types(name).unwrap_or_default().into();
+        types.close_zones(&closed_zones);
+        all.insert(name.clone(), Typed { inventory, edition, learned, closed_zones, types: types.clone() });
         types
     }
 
@@ -232,6 +245,14 @@ impl Provider for Ec2 {
 
     async fn clear(&self, class: &LiveClass) -> Result<(), CloudError> {
         self.clear_class(class).await
+    }
+
+    fn zonal_shifts(&self) -> Option<watch::Receiver<ZonalShifts>> {
+        self.options().heeds_zonal_shifts.then(|| self.cloud().zonal_shifts())
+    }
+
+    async fn catch_up(&self) {
+        self.catch_up_with_zonal_shifts().await;
     }
 
     async fn keep_up(&self) -> Infallible {

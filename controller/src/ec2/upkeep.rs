@@ -1,4 +1,5 @@
-//! Periodic updates from AWS while this replica leads: instance types, prices, launch templates and the cluster.
+//! Periodic updates from AWS while this replica leads: instance types, prices, launch templates, zonal shifts and the
+//! cluster.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -20,7 +21,8 @@ const CLUSTER: Duration = Duration::from_secs(5 * 60);
 impl Ec2 {
     /// Runs the updates until it is dropped.
     pub(super) async fn keep_all_up(&self) -> Infallible {
-        let Intervals { instance_types, on_demand_prices, spot_prices, templates, .. } = Intervals::default();
+        let Intervals { instance_types, on_demand_prices, spot_prices, templates, zonal_shifts, .. } =
+            Intervals::default();
         let cloud = self.cloud();
         let types = every(instance_types, "instance types", || cloud.refresh_inventory());
         let templates = async {
@@ -40,6 +42,10 @@ impl Ec2 {
             let spot = every(spot_prices, "spot prices", || cloud.refresh_spot_prices());
             tokio::select! { never = on_demand => never, never = spot => never }
         };
+        let shifts = async {
+            let Some(arn) = self.managed_resource() else { return std::future::pending().await };
+            every(zonal_shifts, "zonal shifts", || cloud.refresh_zonal_shifts(&arn)).await
+        };
         let cluster = async {
             sleep(CLUSTER).await;
             every(CLUSTER, "the cluster", || self.learn_cluster()).await
@@ -48,6 +54,7 @@ impl Ec2 {
             never = types => never,
             never = templates => never,
             never = prices => never,
+            never = shifts => never,
             never = cluster => never,
         }
     }

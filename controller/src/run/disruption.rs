@@ -192,7 +192,7 @@ fn think<P: Provider>(
         let leader_state = context.leader_state();
         leader_state.tell_moves(&mut manifests);
         let (instances, has_all_types) = (Arc::clone(&leader_state.instances), context.provider.has_all_types());
-        manifests.observed = ObservedCloud { at: Some(now), instances, has_all_types };
+        manifests.observed = ObservedCloud { at: Some(now), instances, has_all_types, closed_zones: Vec::new() };
     }
     unhealthy::tell(&mut manifests, unhealthy);
     let Snapshot { problem, managed_nodes, .. } = assemble(context, manifests, now)?;

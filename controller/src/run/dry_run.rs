@@ -26,7 +26,8 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::context::LeaderContext;
-use super::{disruption, now, round};
+use super::zonal_shifts::ShiftWatch;
+use super::{disruption, now, round, zonal_shifts};
 use crate::provider::Provider;
 
 /// Interval between decisions while a pod is unbound, the same as the leader's.
@@ -103,6 +104,7 @@ struct LastReport {
 /// Reports what would be done, until it is dropped.
 pub(super) async fn observe<P: Provider>(context: Arc<LeaderContext<P>>, tell: impl FnMut(&Report) + Send) {
     context.cluster_cache.synced().await;
+    context.provider.catch_up().await;
     let resolved = Notify::new();
     tokio::select! {
         () = decide(Arc::clone(&context), &resolved, tell) => {}
@@ -142,8 +144,10 @@ async fn decide<P: Provider>(context: Arc<LeaderContext<P>>, resolved: &Notify, 
     let mut decide_at = Some(now());
     let mut pass_schedule = PassSchedule::from(now());
     let mut planner = DisruptionPlanner::at(context.settings.timing);
+    let mut shifts = ShiftWatch::of(&context.provider);
     loop {
-        let moments = [window.due(&context.settings.window), decide_at, Some(pass_schedule.next())];
+        let end = shifts.next_end(now());
+        let moments = [window.due(&context.settings.window), decide_at, Some(pass_schedule.next()), end];
         let wait = moments
             .into_iter()
             .flatten()
@@ -156,9 +160,15 @@ async fn decide<P: Provider>(context: Arc<LeaderContext<P>>, resolved: &Notify, 
                     window.arrive(path, now());
                 }
             }
+            () = shifts.heard() => {}
             () = sleep(wait) => {}
         }
         let moment = now();
+        if let Some(change) = shifts.turn(moment) {
+            zonal_shifts::log(&change);
+            decide_at = Some(moment);
+            pass_schedule.hurry();
+        }
         if window.is_due(&context.settings.window, moment) || decide_at.is_some_and(|at| at <= moment) {
             window.close();
             if let Some(outcome) = round::consider(Arc::clone(&context)).await {

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_api::{NodeClaim, NodePool, labels};
-use muster_cloud::{CloudError, NoticeKind, Refused};
+use muster_cloud::{CloudError, NoticeKind, Refused, ZonalShifts};
 use muster_gateway::Refusals;
 use muster_scheduling::disrupt::DisruptionInput;
 use muster_scheduling::model::Catalogue;
@@ -247,6 +247,14 @@ impl Metrics {
         self.series.count(&names::CLOUD_REFUSALS, &[&of, &why]);
         let capacity_type = offering.capacity_type.to_string();
         self.series.count(&names::CLOUD_LAUNCH_FAILURES, &[&offering.zone, "", &capacity_type, &why]);
+    }
+
+    /// Records the zones that traffic is shifted away from.
+    pub(super) fn shifted(&self, shifts: &ZonalShifts) {
+        self.series.clear(&names::ZONE_SHIFTED_AWAY);
+        for (zone, _) in shifts.iter() {
+            self.series.set(&names::ZONE_SHIFTED_AWAY, &[zone], 1.0);
+        }
     }
 
     /// Records a message of the interruption queue.

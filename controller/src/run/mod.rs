@@ -34,6 +34,7 @@ mod static_capacity;
 mod unhealthy;
 mod unregistered_nodes;
 mod work_queue;
+mod zonal_shifts;
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};

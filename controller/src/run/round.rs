@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep};
 use super::context::LeaderContext;
 use super::now;
 use super::unregistered_nodes::Gate;
+use super::zonal_shifts::closed_zones;
 use crate::edge::{End, ObservedVersions};
 use crate::provider::{Provider, judged};
 
@@ -185,12 +186,14 @@ pub(super) fn with<P: Provider, T>(
 
 /// Assembles the snapshot of the cluster for the scheduling engine, with the instance types of this cloud.
 ///
-/// Offerings that were refused recently are left out. Otherwise the same plan would be made, and refused, repeatedly.
+/// Offerings that were refused recently are left out. Otherwise the same plan would be made, and refused, repeatedly. So
+/// are those in zones that traffic is shifted away from, which the instance types know.
 pub(super) fn assemble<P: Provider>(
     context: &LeaderContext<P>,
-    manifests: Manifests,
+    mut manifests: Manifests,
     now: Timestamp,
 ) -> Result<Snapshot, String> {
+    manifests.observed.closed_zones = closed_zones(&context.provider, now);
     let refused = context.leader_state().refusals.current(now);
     let offers = RefCell::new(BTreeMap::new());
     let types = |class: Option<&muster_manifest::NodeClass>| {

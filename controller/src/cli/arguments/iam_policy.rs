@@ -27,7 +27,10 @@ pub(crate) struct IamPolicyArguments {
     /// Name of the interruption queue [default: the cluster's name]
     #[arg(long, env = "INTERRUPTION_QUEUE", value_name = "NAME")]
     pub(crate) interruption_queue: Option<String>,
-    /// Features besides launching and terminating instances; repeatable [default: all but console]
+    /// Zonal shifts are heeded: with the feature `zonal-shifts`
+    #[arg(long, env = "ENABLE_ZONAL_SHIFT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) enable_zonal_shift: bool,
+    /// Features besides launching and terminating instances; repeatable [default: all but console and zonal-shifts]
     #[arg(long = "feature", value_enum, ignore_case = true, value_name = "FEATURE", value_delimiter = ',')]
     pub(crate) features: Vec<PolicyFeature>,
     /// Only actions that change nothing: enough for `muster run --dry-run`
@@ -53,6 +56,8 @@ pub(crate) enum PolicyFeature {
     Prices,
     /// The interruption queue
     Interruptions,
+    /// Zonal shifts (`--enable-zonal-shift`)
+    ZonalShifts,
     /// The console's last lines in the message of a node that never came; Karpenter does not ask for this
     Console,
 }

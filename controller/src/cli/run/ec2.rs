@@ -36,13 +36,6 @@ pub(super) fn options(arguments: Ec2Arguments, gates: AwsFeatureGates) -> Result
     }
     let usage = |message: String| Err(Failure::Usage(message));
     let set = |text: Option<String>| text.filter(|text| !text.is_empty());
-    if enable_zonal_shift {
-        return usage(
-            "`--enable-zonal-shift`: zonal shifts are not supported yet\n\nhint: leave `--enable-zonal-shift` and \
-             ENABLE_ZONAL_SHIFT out; take the zone out of the EC2NodeClass's subnets during a shift"
-                .to_owned(),
-        );
-    }
     let Some(cluster) = set(cluster_name) else {
         return usage(
             "`--cluster-name` is required with `--cloud aws`\n\nhint: give the name of the EKS cluster, or set CLUSTER_NAME"
@@ -86,6 +79,7 @@ pub(super) fn options(arguments: Ec2Arguments, gates: AwsFeatureGates) -> Result
         gates,
         look_up_every: images.min(subnets).min(groups),
         queue,
+        heeds_zonal_shifts: enable_zonal_shift,
         only_reads: false,
     })
 }

@@ -129,6 +129,7 @@ fn options_of_ec2_are_karpenters() {
         "--security-group-refresh-interval=6m",
         "--aws-feature-gates=NodeClassCEL=true,DRAEFA=true",
         "--interruption-queue=shop",
+        "--enable-zonal-shift",
     ]))
     .unwrap();
     assert_eq!(log.warnings.len(), 1, "{:?}", log.warnings);
@@ -142,6 +143,7 @@ fn options_of_ec2_are_karpenters() {
         tries_launches: false,
         gates: AwsFeatureGates { node_class_cel: true, dra_efa: true, ..AwsFeatureGates::NONE },
         look_up_every: Duration::from_secs(300),
+        heeds_zonal_shifts: true,
         ..ec2::Options::of("shop")
     };
     assert_eq!(*of_ec2, expected);
@@ -159,11 +161,6 @@ fn what_is_wrong_about_ec2_is_named() {
     `--cluster-name` is required with `--cloud aws`
 
     hint: give the name of the EKS cluster, or set CLUSTER_NAME
-    ");
-    insta::assert_snapshot!(failure(&["--enable-zonal-shift"]), @r"
-    `--enable-zonal-shift`: zonal shifts are not supported yet
-
-    hint: leave `--enable-zonal-shift` and ENABLE_ZONAL_SHIFT out; take the zone out of the EC2NodeClass's subnets during a shift
     ");
     insta::assert_snapshot!(failure(&["--cluster-name=shop", "--cluster-endpoint=shop"]), @r"
     `--cluster-endpoint`: `shop` is not a URL

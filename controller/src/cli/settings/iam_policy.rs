@@ -32,9 +32,11 @@ pub(crate) struct IamPolicySettings {
     pub(crate) format: Format,
 }
 
-fn features(chosen: &[PolicyFeature]) -> BTreeSet<Feature> {
+fn features(chosen: &[PolicyFeature], heeds_zonal_shifts: bool) -> BTreeSet<Feature> {
+    let shifts = heeds_zonal_shifts.then_some(Feature::ZonalShifts);
     if chosen.is_empty() {
-        return Feature::ALL.into_iter().filter(|one| *one != Feature::Console).collect();
+        let is_usual = |one: &Feature| !matches!(one, Feature::Console | Feature::ZonalShifts);
+        return Feature::ALL.into_iter().filter(is_usual).chain(shifts).collect();
     }
     let meant = chosen.iter().map(|one| match one {
         PolicyFeature::Core => Feature::Core,
@@ -43,9 +45,10 @@ fn features(chosen: &[PolicyFeature]) -> BTreeSet<Feature> {
         PolicyFeature::PlacementGroups => Feature::PlacementGroups,
         PolicyFeature::Prices => Feature::Prices,
         PolicyFeature::Interruptions => Feature::Interruptions,
+        PolicyFeature::ZonalShifts => Feature::ZonalShifts,
         PolicyFeature::Console => Feature::Console,
     });
-    meant.chain([Feature::Core]).collect()
+    meant.chain([Feature::Core]).chain(shifts).collect()
 }
 
 impl TryFrom<(IamPolicyArguments, bool)> for IamPolicySettings {
@@ -60,6 +63,7 @@ impl TryFrom<(IamPolicyArguments, bool)> for IamPolicySettings {
             partition,
             node_role,
             interruption_queue,
+            enable_zonal_shift,
             features: chosen,
             read_only,
             output,
@@ -114,7 +118,7 @@ impl TryFrom<(IamPolicyArguments, bool)> for IamPolicySettings {
             return refused("--interruption-queue", &queue, QUEUE_HINT);
         }
         let grantee = Grantee { partition, account, region, cluster: cluster_name, node_role, queue };
-        Ok(Self { grantee, features: features(&chosen), only_reads: read_only, format })
+        Ok(Self { grantee, features: features(&chosen, enable_zonal_shift), only_reads: read_only, format })
     }
 }
 
@@ -140,6 +144,9 @@ mod tests {
         assert_eq!(plain.grantee.queue, "shop");
         assert_eq!(plain.grantee.node_role, "arn:aws-us-gov:iam::111122223333:role/KarpenterNodeRole-shop");
         assert!(plain.features.contains(&Feature::Prices) && !plain.features.contains(&Feature::Console));
+        assert!(!plain.features.contains(&Feature::ZonalShifts), "only where they are heeded");
+        let heeding = settings("--cluster-name shop --region eu-west-1 --enable-zonal-shift").unwrap();
+        assert!(heeding.features.contains(&Feature::ZonalShifts) && heeding.features.contains(&Feature::Prices));
         let core = settings("--cluster-name shop --region cn-north-1 --feature core --node-role nodes").unwrap();
         assert_eq!(core.grantee.node_role, "arn:aws-cn:iam::*:role/nodes");
         assert_eq!(core.features, BTreeSet::from([Feature::Core]));

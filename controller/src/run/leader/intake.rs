@@ -7,13 +7,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_api::{NodeClaim, NodeClassReference};
 use muster_cloud::after;
+use muster_stages::notices;
 use muster_stages::pools;
 use muster_stages::provision::RETRY;
 use muster_stages::state::{Changed, Cluster, Kind};
+use muster_stages::step::{Step, Write};
 
-use super::{Item, Leader};
+use super::{Audience, Item, Leader};
 use crate::provider::Provider;
-use crate::run::{buffers, disruption, interruption, now, reconcile, unhealthy};
+use crate::run::{buffers, disruption, interruption, now, reconcile, unhealthy, zonal_shifts};
 
 /// Delay before nominations, so that several nodes and pods are handled together. It grows by the same amount for every
 /// thousand pending pods, since all of them are examined again.
@@ -96,6 +98,18 @@ impl<P: Provider> Leader<P> {
         if !sets.is_empty() {
             plan.note_live(&cluster.live_among(&sets), now);
         }
+    }
+
+    /// Takes in zonal shifts that have begun or ended: other offerings are available from now on.
+    pub(super) fn take_in_shifts(&mut self, now: Timestamp) {
+        let Some(change) = self.shifts.turn(now) else { return };
+        zonal_shifts::log(&change);
+        self.context.metrics.shifted(self.shifts.known());
+        self.has_changed = true;
+        self.decide_at = Some(now);
+        self.pass_schedule.hurry();
+        let told = notices::zonal_shifts(&self.context.cluster_cache.read(), &change, P::CLASS);
+        self.tell(Step::act(told.into_iter().map(Write::Event)), Audience::People);
     }
 
     /// Forgets what was derived from objects that have changed.

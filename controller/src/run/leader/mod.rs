@@ -7,6 +7,7 @@
 //!                          ├─► new Node, nomination written ──► nominate                             concurrent
 //!                          ├─► PassSchedule ── due ──► plan_disruption (likewise), open              one at a time
 //!                          └─► commands: candidates and replacements ──► reconciliations, one for each command
+//!   ShiftWatch ──────────────► pods and nodes are decided anew, NodePools are told
 //!   every two minutes ───────► tidy
 //! ```
 //!
@@ -35,6 +36,7 @@ use super::context::LeaderContext;
 use super::metrics::{Controller, Ended};
 use super::orders::{self, Ordered};
 use super::work_queue::{Verdict, WorkQueue};
+use super::zonal_shifts::ShiftWatch;
 use super::{buffers, disruption, garbage, interruption, now, overlays, reconcile, round, static_capacity};
 use crate::edge::ObservedVersions;
 use crate::facts::ClaimFacts;
@@ -103,6 +105,7 @@ struct Leader<P> {
     has_all_types: bool,
     /// NodePools whose launches were held after the last round.
     holds: BTreeMap<String, LaunchHold>,
+    shifts: ShiftWatch,
     is_planning_disruption: bool,
     /// True while commands are being begun. They are not reconciled until that is done, because an incomplete command
     /// would be repaired.
@@ -137,11 +140,13 @@ pub(super) async fn lead<P: Provider>(
     orders: &mut mpsc::Receiver<Ordered>,
 ) -> JoinError {
     context.cluster_cache.synced().await;
+    context.provider.catch_up().await;
     // Everything is reconciled anyway; pod events before this time are not recorded.
     drop(context.cluster_cache.take_changed());
     reconcile::learn_from_all(&context);
     let (begun, timing) = (now(), context.settings.timing);
     let mut leader = Leader {
+        shifts: ShiftWatch::of(&context.provider),
         context,
         commands: WorkQueue::default(),
         // A new leader has not computed nominations yet: a node that waits for its pods would seem empty.
@@ -220,6 +225,7 @@ impl<P: Provider> Leader<P> {
                     Err(broken) => return broken,
                 },
                 Some(order) = orders.recv(), if self.order.is_none() => self.order = Some(order),
+                () = self.shifts.heard() => {}
                 () = sleep(wait) => {}
             }
         }
@@ -357,6 +363,7 @@ impl<P: Provider> Leader<P> {
             self.nominate_at.filter(|_| !self.is_nominating),
             self.can_plan_disruption().then(|| self.pass_schedule.next()),
             self.tidy_at,
+            self.shifts.next_end(now()),
         ]
         .into_iter()
         .flatten()
@@ -376,6 +383,7 @@ impl<P: Provider> Leader<P> {
             self.has_all_types = true;
             self.pass_schedule.stir();
         }
+        self.take_in_shifts(now);
         self.tell_queues(now);
         while self.open < AT_ONCE {
             let late = late(self.work_queue.next(), now);

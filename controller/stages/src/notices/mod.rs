@@ -5,6 +5,7 @@
 //!   pods      what do-not-disrupt annotations of pods mean                     the cluster
 //!   progress  what a termination or a replacement waits for                    the cluster
 //!   pools     NodePools whose requirements no instance type meets              a decision about pods
+//!   zonal_shifts   zones in which NodePools launch nothing, or do again        what the cloud says
 //! ```
 //!
 //! They are the same each time that they are decided; the one that publishes events drops those that were published a
@@ -14,6 +15,7 @@ mod blocked;
 mod pods;
 mod pools;
 mod progress;
+mod zonal_shifts;
 
 #[cfg(test)]
 mod tests;
@@ -22,6 +24,7 @@ pub use blocked::blocked;
 pub use pods::holds;
 pub use pools::incompatible;
 pub use progress::progress;
+pub use zonal_shifts::zonal_shifts;
 
 use muster_api::NodeClaim;
 

@@ -8,6 +8,11 @@ pub(in crate::run) static LAUNCHES_HELD: Metric =
 pub(in crate::run) static WRITES: Metric = counter("muster_writes_total", &["write", "fate"], "Writes, by result");
 pub(in crate::run) static CLOUD_REFUSALS: Metric =
     counter("muster_cloud_refusals_total", &["offering", "reason"], "Unavailable offerings, by reason");
+pub(in crate::run) static ZONE_SHIFTED_AWAY: Metric = gauge(
+    "muster_zone_shifted_away",
+    &["zone_id"],
+    "1 for each zone that traffic is shifted away from; only with `--enable-zonal-shift`",
+);
 pub(in crate::run) static LEADING: Metric =
     metric("muster_leading", Kind::Gauge, &[], "1 while this replica writes", Presence::Always);
 pub(in crate::run) static MISSING_PERMISSIONS: Metric = metric(
@@ -87,6 +92,7 @@ pub(super) const OWN: Chapter = Chapter {
         &BOOT_PHASE,
         &AWS_CALLS,
         &LAUNCHES_QUEUED,
+        &ZONE_SHIFTED_AWAY,
         &TYPES_LEARNED,
         &TYPE_DOUBTS,
         &LEFT_OUT,

@@ -1,0 +1,133 @@
+//! Zonal shifts that begin or end, told of the NodePools that launch nodes in the zone.
+
+use muster_api::{NodePool, events};
+use muster_cloud::ShiftChange;
+use muster_manifest::{self as manifest, NodeClass};
+use muster_scheduling::labels::{ZONE, ZONE_ID};
+
+use super::event;
+use crate::state::Cluster;
+use crate::step::{Event, EventType, Subject};
+
+/// Returns the events of the NodePools whose class has a subnet in the zone, and whose requirements admit it. `kind` is
+/// that of the classes of this cloud.
+#[must_use]
+pub fn zonal_shifts(cluster: &Cluster, change: &ShiftChange, kind: &str) -> Vec<Event> {
+    let manifests = cluster.pools_and_overlays();
+    let mut all = Vec::new();
+    for pool in cluster.pools() {
+        let reference = &pool.spec.template.spec.node_class_ref;
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let compact = manifests.node_pools.iter().find(|one| *one.meta.name == *name);
+        let class = cluster.class(reference).filter(|_| reference.kind == kind).and_then(|live| live.manifest());
+        let Some((compact, class)) = compact.zip(class) else { continue };
+        for (id, end) in change.begun.iter() {
+            let Some(zone) = zone_of(compact, class, id) else { continue };
+            let message = format!("zone `{zone}` ({id}) {end}: nothing is launched there");
+            all.push(event(of_pool(pool), EventType::Warning, events::ZONAL_SHIFT_ACTIVE, message));
+        }
+        for id in &change.ended {
+            let Some(zone) = zone_of(compact, class, id) else { continue };
+            let message = format!("zone `{zone}` ({id}) is not shifted away any more: it is used again");
+            all.push(event(of_pool(pool), EventType::Normal, events::ZONAL_SHIFT_CLEARED, message));
+        }
+    }
+    all
+}
+
+/// Returns the name of the zone with this ID if the pool may launch nodes there.
+fn zone_of<'c>(pool: &manifest::NodePool, class: &'c NodeClass, id: &str) -> Option<&'c str> {
+    let mut zones = class.settings.zones.iter().flatten();
+    let (name, _) = zones.find(|(_, known)| known.as_deref() == Some(id))?;
+    let admits = |key: &str, value: &str| {
+        let mut requirements = pool.requirements.iter().filter(|(wanted, _)| **wanted == *key);
+        requirements.all(|(_, requirement)| requirement.has(value))
+    };
+    (admits(ZONE, name) && admits(ZONE_ID, id)).then_some(&**name)
+}
+
+fn of_pool(pool: &NodePool) -> Subject {
+    Subject {
+        kind: "NodePool".to_owned(),
+        namespace: None,
+        name: pool.metadata.name.clone().unwrap_or_default(),
+        uid: pool.metadata.uid.clone().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use muster_cloud::{ShiftEnd, ZonalShifts};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::state::Kind;
+
+    fn pool(name: &str, requirements: &Value) -> Value {
+        let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name, "uid": name},
+            "spec": {"template": {"spec": {"nodeClassRef": class, "requirements": requirements}}},
+        })
+    }
+
+    fn cluster(pools: &[Value]) -> Cluster {
+        let mut cluster = Cluster::default();
+        let class = json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default", "uid": "c"},
+            "spec": {
+                "role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}],
+                "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}],
+            },
+            "status": {"subnets": [
+                {"id": "subnet-1", "zone": "us-east-1a", "zoneID": "use1-az6"},
+                {"id": "subnet-2", "zone": "us-east-1b", "zoneID": "use1-az1"},
+            ]},
+        });
+        cluster.apply(Kind::Ec2NodeClass, &class.to_string());
+        for pool in pools {
+            cluster.apply(Kind::NodePool, &pool.to_string());
+        }
+        cluster
+    }
+
+    fn shifts(zones: &[&str]) -> ZonalShifts {
+        let until: Timestamp = "2026-11-26T18:00:00Z".parse().unwrap();
+        zones.iter().map(|zone| (Arc::from(*zone), ShiftEnd::At(until))).collect()
+    }
+
+    fn told(pools: &[Value], before: &[&str], now: &[&str]) -> Vec<String> {
+        let change = shifts(now).since(&shifts(before)).unwrap();
+        let told = zonal_shifts(&cluster(pools), &change, "EC2NodeClass");
+        told.iter().map(|one| format!("{} {:?} {}: {}", one.about.name, one.kind, one.reason, one.message)).collect()
+    }
+
+    #[test]
+    fn a_pool_is_told_of_zones_that_it_launches_nodes_in() {
+        let only = |key: &str, value: &str| json!([{"key": key, "operator": "In", "values": [value]}]);
+        let pools =
+            [pool("any", &json!([])), pool("b", &only(ZONE, "us-east-1b")), pool("by-id", &only(ZONE_ID, "use1-az6"))];
+        assert_eq!(
+            told(&pools, &[], &["use1-az6", "use1-az9"]),
+            [
+                "any Warning ZonalShiftActive: zone `us-east-1a` (use1-az6) is shifted away until 2026-11-26T18:00:00Z: \
+                 nothing is launched there",
+                "by-id Warning ZonalShiftActive: zone `us-east-1a` (use1-az6) is shifted away until \
+                 2026-11-26T18:00:00Z: nothing is launched there",
+            ]
+        );
+        assert_eq!(
+            told(&pools[1..], &["use1-az1"], &[]),
+            ["b Normal ZonalShiftCleared: zone `us-east-1b` (use1-az1) is not shifted away any more: it is used again"]
+        );
+    }
+
+    #[test]
+    fn pools_of_another_cloud_are_told_nothing() {
+        let change = shifts(&["use1-az6"]).since(&ZonalShifts::default()).unwrap();
+        assert_eq!(zonal_shifts(&cluster(&[pool("any", &json!([]))]), &change, "KWOKNodeClass"), []);
+    }
+}
