@@ -33,6 +33,6 @@ mod upkeep;
 #[cfg(feature = "ec2")]
 mod zonal_shifts;
 
-pub use self::options::{Options, StartError};
+pub use self::options::{Options, StartError, ZONAL_SHIFTS_EVERY};
 #[cfg(feature = "ec2")]
 pub use self::provider::Ec2;

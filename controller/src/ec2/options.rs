@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use muster_aws::AwsFeatureGates;
 
+/// Usual interval between questions about zonal shifts: Karpenter's.
+pub const ZONAL_SHIFTS_EVERY: Duration = Duration::from_secs(30);
+
 /// Configuration of the EC2 provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -29,8 +32,8 @@ pub struct Options {
     pub look_up_every: Duration,
     /// Name of the interruption queue, if there is one.
     pub queue: Option<String>,
-    /// True if nothing is launched in zones that traffic is shifted away from.
-    pub heeds_zonal_shifts: bool,
+    /// Interval between questions about zonal shifts; none does not heed them.
+    pub zonal_shifts_every: Option<Duration>,
     /// True if nothing may be created or changed in AWS: the status of classes is computed, and not tried out.
     pub only_reads: bool,
 }
@@ -111,7 +114,7 @@ impl Options {
             gates: AwsFeatureGates::default(),
             look_up_every: Duration::from_secs(60),
             queue: None,
-            heeds_zonal_shifts: false,
+            zonal_shifts_every: None,
             only_reads: false,
         }
     }

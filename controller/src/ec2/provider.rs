@@ -248,7 +248,7 @@ impl Provider for Ec2 {
     }
 
     fn zonal_shifts(&self) -> Option<watch::Receiver<ZonalShifts>> {
-        self.options().heeds_zonal_shifts.then(|| self.cloud().zonal_shifts())
+        self.options().zonal_shifts_every.map(|_| self.cloud().zonal_shifts())
     }
 
     async fn catch_up(&self) {

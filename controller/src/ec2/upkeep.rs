@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::cluster;
 use super::provider::{Ec2, clock};
 
-/// Delay after a failure.
+/// Longest delay after a failure.
 const RETRY: Duration = Duration::from_secs(30);
 /// Interval between reads of the cluster's configuration, as in Karpenter.
 const CLUSTER: Duration = Duration::from_secs(5 * 60);
@@ -21,8 +21,7 @@ const CLUSTER: Duration = Duration::from_secs(5 * 60);
 impl Ec2 {
     /// Runs the updates until it is dropped.
     pub(super) async fn keep_all_up(&self) -> Infallible {
-        let Intervals { instance_types, on_demand_prices, spot_prices, templates, zonal_shifts, .. } =
-            Intervals::default();
+        let Intervals { instance_types, on_demand_prices, spot_prices, templates, .. } = Intervals::default();
         let cloud = self.cloud();
         let types = every(instance_types, "instance types", || cloud.refresh_inventory());
         let templates = async {
@@ -31,7 +30,7 @@ impl Ec2 {
             }
             // A new leader first lists the existing launch templates, so that it neither creates duplicates nor misses
             // one to remove.
-            until_done("launch templates", || cloud.learn_templates()).await;
+            until_done("launch templates", RETRY, || cloud.learn_templates()).await;
             every(templates, "launch templates", || cloud.collect_templates()).await
         };
         let prices = async {
@@ -43,8 +42,9 @@ impl Ec2 {
             tokio::select! { never = on_demand => never, never = spot => never }
         };
         let shifts = async {
-            let Some(arn) = self.managed_resource() else { return std::future::pending().await };
-            every(zonal_shifts, "zonal shifts", || cloud.refresh_zonal_shifts(&arn)).await
+            let heeded = self.managed_resource().zip(self.options().zonal_shifts_every);
+            let Some((arn, interval)) = heeded else { return std::future::pending().await };
+            every(interval, "zonal shifts", || cloud.refresh_zonal_shifts(&arn)).await
         };
         let cluster = async {
             sleep(CLUSTER).await;
@@ -77,18 +77,22 @@ async fn every<T, E: Display, F: Future<Output = Result<T, E>>>(
     ask: impl Fn() -> F,
 ) -> Infallible {
     loop {
-        until_done(what, &ask).await;
+        until_done(what, RETRY.min(interval), &ask).await;
         sleep(interval).await;
     }
 }
 
-async fn until_done<T, E: Display, F: Future<Output = Result<T, E>>>(what: &'static str, ask: impl Fn() -> F) {
+async fn until_done<T, E: Display, F: Future<Output = Result<T, E>>>(
+    what: &'static str,
+    retry: Duration,
+    ask: impl Fn() -> F,
+) {
     let mut was_told = false;
     while let Err(error) = ask().await {
         // The last known values stay in use; a failure is logged once, however long it lasts.
         if !std::mem::replace(&mut was_told, true) {
             tracing::warn!(what, %error, "a refresh failed, and is retried");
         }
-        sleep(RETRY).await;
+        sleep(retry).await;
     }
 }

@@ -26,7 +26,7 @@ const MOST: Duration = Duration::from_secs(5);
 /// If the cluster is not registered with ARC, or the role may not ask. A failure of ARC is no error: an outage of a zone
 /// must not keep the controller from starting.
 pub(super) async fn begin(cloud: &Ec2Cloud, options: &Options, arn: Option<&str>) -> Result<(), StartError> {
-    if !options.heeds_zonal_shifts {
+    if options.zonal_shifts_every.is_none() {
         return Ok(());
     }
     let cluster = &options.cluster;
@@ -65,6 +65,6 @@ impl Ec2 {
 
     /// Returns the ARN of the cluster if zonal shifts are heeded.
     pub(super) fn managed_resource(&self) -> Option<String> {
-        self.cluster().arn.clone().filter(|_| self.options().heeds_zonal_shifts)
+        self.cluster().arn.clone().filter(|_| self.options().zonal_shifts_every.is_some())
     }
 }

@@ -253,7 +253,7 @@ impl Metrics {
     pub(super) fn shifted(&self, shifts: &ZonalShifts) {
         self.series.clear(&names::ZONE_SHIFTED_AWAY);
         for (zone, _) in shifts.iter() {
-            self.series.set(&names::ZONE_SHIFTED_AWAY, &[zone], 1.0);
+            self.series.set(&names::ZONE_SHIFTED_AWAY, &[&**zone], 1.0);
         }
     }
 

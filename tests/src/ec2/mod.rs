@@ -6,7 +6,8 @@
 //!                               │  faults    rules that refuse, delay, cut, double, hide
 //!                               │  fleet     picks among overrides by price and strategy
 //!                               │  services  what moto lacks: SSM image parameters, prices, spot market,
-//!                               │            capacity reservations, placement groups, instance status, presigned STS
+//!                               │            capacity reservations, placement groups, instance status, presigned STS,
+//!                               │            zonal shifts
 //!                               └─ Events ──► who turns an instance into a machine or a node
 //! ```
 //!
@@ -91,6 +92,10 @@ pub struct Refused {
     pub message: String,
 }
 
+/// Shifts traffic of clusters away from zones, and back.
+#[derive(Debug)]
+pub struct ZonalShifts<'a>(&'a Shared);
+
 /// Moves the spot market.
 #[derive(Debug)]
 pub struct Spot<'a>(&'a Shared);
@@ -160,6 +165,11 @@ impl Ec2 {
     /// The spot market.
     pub fn spot(&self) -> Spot<'_> {
         Spot(&self.shared)
+    }
+
+    /// Zonal shifts of the clusters.
+    pub fn zonal_shifts(&self) -> ZonalShifts<'_> {
+        ZonalShifts(&self.shared)
     }
 
     /// Publishes the newer release of an image family: `al2023`, `al2`, `bottlerocket`, `windows2019`, `windows2022`,
@@ -285,6 +295,46 @@ impl Spot<'_> {
     /// How deep the pool is, from 1 (rare) to 10 (plenty): what `price-capacity-optimized` looks at before the price.
     pub fn set_depth(&self, instance_type: &str, zone: &str, depth: u32) {
         self.0.state().market.set_depth(instance_type, zone, depth);
+    }
+}
+
+impl ZonalShifts<'_> {
+    /// Registers an EKS cluster with ARC; its ARN.
+    pub fn register(&self, cluster: &str) -> String {
+        let arn = self.arn(cluster);
+        self.0.state().shifts.register(arn.clone());
+        arn
+    }
+
+    /// Takes the registration back, and ends all shifts of the cluster.
+    pub fn deregister(&self, cluster: &str) {
+        self.0.state().shifts.deregister(&self.arn(cluster));
+    }
+
+    fn arn(&self, cluster: &str) -> String {
+        format!("arn:aws:eks:{REGION}:{}:cluster/{cluster}", self.0.account)
+    }
+
+    /// Traffic of every registered cluster is shifted away from the zone with this ID for so long.
+    pub fn start(&self, zone: &str, lasts: Duration) {
+        let now = self.0.clock.now();
+        self.0.state().shifts.begin(zone, now, lasts);
+    }
+
+    /// Cancels the shifts away from the zone.
+    pub fn cancel(&self, zone: &str) {
+        self.0.state().shifts.cancel(zone);
+    }
+
+    /// AWS starts an autoshift away from the zone, or ends it.
+    pub fn autoshift(&self, zone: &str, is_on: bool) {
+        let began = is_on.then(|| self.0.clock.now());
+        self.0.state().shifts.autoshift(zone, began);
+    }
+
+    /// Answers this text with status 200 instead of what is known, until it is told otherwise.
+    pub fn say(&self, garbage: Option<&str>) {
+        self.0.state().shifts.say(garbage);
     }
 }
 

@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use serde_json::Value;
 
 use super::parameters::Parameters;
+use super::services;
 
 /// How a service's answers and errors are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub(super) enum Protocol {
     Query,
     /// `X-Amz-Target` and JSON: SSM, SQS, EventBridge, Pricing.
     Json,
-    /// Paths and JSON: EKS.
+    /// Paths and JSON: EKS, ARC.
     RestJson,
 }
 
@@ -58,6 +59,10 @@ impl Request {
         let mut service = scope.next().unwrap_or_default();
         let (action, parameters) = match service.as_str() {
             "eks" => (rest_action(&method, uri.path()), rest_parameters(&in_query, &body, uri.path())),
+            "arc-zonal-shift" => {
+                let json = services::shift_parameters(&body, uri.path());
+                (services::shift_action(&method, uri.path()), Parameters { json, ..Parameters::default() })
+            }
             _ if !header("x-amz-target").is_empty() => {
                 let target = header("x-amz-target");
                 let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
@@ -134,7 +139,7 @@ pub(super) fn protocol(service: &str) -> Protocol {
     match service {
         "ec2" => Protocol::Ec2Query,
         "ssm" | "sqs" | "events" | "pricing" => Protocol::Json,
-        "eks" => Protocol::RestJson,
+        "eks" | "arc-zonal-shift" => Protocol::RestJson,
         _ => Protocol::Query,
     }
 }

@@ -16,7 +16,7 @@ use super::moto::Moto;
 use super::parameters::Parameters;
 use super::record::Call;
 use super::request::Request;
-use super::services::{Groups, Market, Releases, Reservations, Statuses};
+use super::services::{Groups, Market, Releases, Reservations, Shifts, Statuses};
 use super::xml;
 
 #[derive(Debug)]
@@ -48,6 +48,7 @@ pub(super) struct State {
     pub(super) reservations: Reservations,
     pub(super) groups: Groups,
     pub(super) statuses: Statuses,
+    pub(super) shifts: Shifts,
     pub(super) releases: Releases,
     /// Instance types that the region no longer offers.
     pub(super) withdrawn: BTreeSet<String>,
@@ -75,6 +76,7 @@ impl Shared {
             reservations: Reservations::default(),
             groups: Groups::default(),
             statuses: Statuses::default(),
+            shifts: Shifts::default(),
             releases: Releases::default(),
             withdrawn: BTreeSet::new(),
             has_event_rules: false,

@@ -11,3 +11,4 @@ mod fixture;
 mod inventory;
 mod launches;
 mod templates;
+mod zonal_shifts;

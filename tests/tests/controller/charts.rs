@@ -148,6 +148,7 @@ fn karpenters_values_are_taken() {
         let command = [
             "settings.clusterName=shop",
             "settings.interruptionQueue=shop",
+            "settings.enableZonalShift=true",
             "controller.resources.requests.cpu=1",
             "controller.resources.requests.memory=1Gi",
             "controller.resources.limits.cpu=1",
@@ -163,6 +164,7 @@ fn karpenters_values_are_taken() {
             for (name, value) in [
                 ("CLUSTER_NAME", "shop"),
                 ("INTERRUPTION_QUEUE", "shop"),
+                ("ENABLE_ZONAL_SHIFT", "true"),
                 ("AWS_FEATURE_GATES", "NodeClassCEL=false,DRANVIDIAGPU=false,DRAEFA=false,RebootForRepair=false"),
             ] {
                 let line = format!("- name: {name}\n              value: \"{value}\"");
@@ -191,8 +193,8 @@ fn what_makes_no_sense_is_refused_with_the_value_at_fault() {
             ("settings.cloud=kwok,agents.port=9443", "agents.port is set, and nothing says of a node of `kwok`"),
             ("settings.cloud=gcp", "settings.cloud is `gcp`, and must be `aws` or `kwok`"),
             (
-                "settings.clusterName=c,settings.enableZonalShift=true",
-                "settings.enableZonalShift is set, and zonal shifts",
+                "settings.cloud=kwok,settings.enableZonalShift=true",
+                "settings.enableZonalShift is set, and nodes of `kwok` have no zonal shifts",
             ),
             ("settings.clusterName=c,settings.enableDRA=true", "settings.enableDRA is set, and nothing is launched"),
         ] {

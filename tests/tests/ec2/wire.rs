@@ -38,6 +38,40 @@ async fn the_aws_command_line_is_a_client_too() {
 }
 
 #[tokio::test]
+async fn zonal_shifts_are_started_and_cancelled_by_the_aws_command_line() {
+    let world = Fixture::start().await;
+    let who = world.ec2.credentials("operator");
+    let arc = async |arguments: &[&str]| world.ec2.aws(&who, &[&["arc-zonal-shift"], arguments].concat()).await;
+    let arn = format!("arn:aws:eks:us-east-1:{}:cluster/shop", world.ec2.account());
+    let get = ["get-managed-resource", "--resource-identifier", &arn];
+    let error = arc(&get).await.unwrap_err().to_string();
+    assert!(error.contains("(AccessDeniedException)") && error.contains("is not a managed resource"), "{error}");
+    assert_eq!(world.ec2.zonal_shifts().register("shop"), arn);
+    assert_eq!(arc(&get).await.unwrap()["zonalShifts"], json!([]));
+
+    let start = ["start-zonal-shift", "--resource-identifier", &arn, "--expires-in", "30m", "--comment", "x"];
+    let first = arc(&[&start[..], &["--away-from", "use1-az1"]].concat()).await.unwrap();
+    let second = arc(&[&start[..], &["--away-from", "use1-az2"]].concat()).await.unwrap();
+    world.ec2.zonal_shifts().autoshift("use1-az3", true);
+    let found = arc(&get).await.unwrap();
+    let of = |list: &str| -> Vec<(String, String)> {
+        let text = |one: &Value, field: &str| one[field].as_str().unwrap().to_owned();
+        found[list].as_array().unwrap().iter().map(|one| (text(one, "awayFrom"), text(one, "appliedStatus"))).collect()
+    };
+    let pair = |zone: &str, status: &str| (zone.to_owned(), status.to_owned());
+    assert_eq!(of("zonalShifts"), [pair("use1-az1", "NOT_APPLIED"), pair("use1-az2", "APPLIED")]);
+    assert_eq!(of("autoshifts"), [pair("use1-az3", "NOT_APPLIED")]);
+
+    for shift in [first, second] {
+        let id = shift["zonalShiftId"].as_str().unwrap();
+        arc(&["update-zonal-shift", "--zonal-shift-id", id, "--expires-in", "1h"]).await.unwrap();
+        arc(&["cancel-zonal-shift", "--zonal-shift-id", id]).await.unwrap();
+    }
+    let found = arc(&get).await.unwrap();
+    assert_eq!((&found["zonalShifts"], &found["autoshifts"][0]["appliedStatus"]), (&json!([]), &json!("APPLIED")));
+}
+
+#[tokio::test]
 async fn each_service_refuses_in_its_own_words() {
     let world = Fixture::start().await;
     let who = world.ec2.credentials("controller");

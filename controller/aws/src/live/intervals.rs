@@ -24,8 +24,6 @@ pub struct Intervals {
     pub spot_prices: Duration,
     /// Removal of unused launch templates.
     pub templates: Duration,
-    /// Zonal shifts of the cluster.
-    pub zonal_shifts: Duration,
 }
 
 impl Default for Intervals {
@@ -38,7 +36,6 @@ impl Default for Intervals {
             on_demand_prices: minutes(12 * 60),
             spot_prices: minutes(15),
             templates: minutes(30),
-            zonal_shifts: Duration::from_secs(30),
         }
     }
 }

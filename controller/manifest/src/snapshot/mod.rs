@@ -100,7 +100,8 @@ pub struct Snapshot {
 pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -> Result<Snapshot, InputError> {
     // Other gates affect the engine and disruption only: static pools in the input always apply.
     let Settings { gates, default_spread, legacy_node_repair: _, reboot_for_repair: _ } = settings;
-    let mut problem = Problem { closed_zones: manifests.observed.closed_zones.clone(), ..Problem::default() };
+    let mut problem = Problem::default();
+    problem.closed_zones.clone_from(&manifests.observed.closed_zones);
     let mut warnings = Vec::new();
     let resolver = &mut resolve::Resolver::new(manifests, default_spread, &mut problem);
     let roots = expand::Roots::new(manifests);

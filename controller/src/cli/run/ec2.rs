@@ -79,7 +79,7 @@ pub(super) fn options(arguments: Ec2Arguments, gates: AwsFeatureGates) -> Result
         gates,
         look_up_every: images.min(subnets).min(groups),
         queue,
-        heeds_zonal_shifts: enable_zonal_shift,
+        zonal_shifts_every: enable_zonal_shift.then_some(ec2::ZONAL_SHIFTS_EVERY),
         only_reads: false,
     })
 }

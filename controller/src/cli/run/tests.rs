@@ -143,7 +143,7 @@ fn options_of_ec2_are_karpenters() {
         tries_launches: false,
         gates: AwsFeatureGates { node_class_cel: true, dra_efa: true, ..AwsFeatureGates::NONE },
         look_up_every: Duration::from_secs(300),
-        heeds_zonal_shifts: true,
+        zonal_shifts_every: Some(ec2::ZONAL_SHIFTS_EVERY),
         ..ec2::Options::of("shop")
     };
     assert_eq!(*of_ec2, expected);

@@ -98,7 +98,7 @@ pub(in crate::ec2) fn unauthorized(service: &str, iam_action: &str, arn: &str) -
             format!("You are not authorized to perform this operation. {denied}"),
         ),
         "iam" | "sts" => Error::new(403, "AccessDenied", denied),
-        "eks" => Error::new(403, "AccessDeniedException", denied),
+        "eks" | "arc-zonal-shift" => Error::new(403, "AccessDeniedException", denied),
         _ => Error::new(400, "AccessDeniedException", denied),
     }
 }

@@ -29,7 +29,7 @@ impl CapacityType {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Calls {
-    /// `ec2`, `ssm`, `sqs`, `iam`, `sts`, `eks`, `events`, `pricing`.
+    /// `ec2`, `ssm`, `sqs`, `iam`, `sts`, `eks`, `events`, `pricing`, `arc-zonal-shift`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     /// `CreateFleet`, `Describe*`.

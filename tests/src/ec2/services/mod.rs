@@ -9,6 +9,7 @@ mod pricing;
 mod reservations;
 mod status;
 mod sts;
+mod zonal_shifts;
 
 pub(super) use super::images::Releases;
 pub(super) use groups::{Groups, SPREAD_LIMIT, unknown as no_group};
@@ -17,6 +18,7 @@ pub(super) use prices::{architecture, is_offered, on_demand_price};
 pub(super) use reservations::{Reservations, not_found as no_reservation};
 pub use status::InstanceFault;
 pub(super) use status::Statuses;
+pub(super) use zonal_shifts::{Shifts, action as shift_action, parameters as shift_parameters};
 
 use super::answer::{Answer, ApiError};
 use super::request::Request;
@@ -37,6 +39,7 @@ pub(super) fn answer(shared: &Shared, request: &Request, request_id: &str) -> Op
         }
         ("ssm", _) => parameters::answer(shared, request),
         ("pricing", _) => pricing::answer(request),
+        ("arc-zonal-shift", _) => Some(zonal_shifts::answer(shared, request)),
         ("sts", "GetCallerIdentity") => Some(sts::caller(shared, request, request_id)),
         _ => None,
     }

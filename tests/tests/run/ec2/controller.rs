@@ -64,7 +64,11 @@ impl Ground {
         self.controller_as(options, |options| Options { lease: lease.map(str::to_owned), ..options }).await
     }
 
-    async fn controller_as(&self, provider: ec2::Options, with: impl FnOnce(Options) -> Options) -> Controller {
+    pub(crate) async fn controller_as(
+        &self,
+        provider: ec2::Options,
+        with: impl FnOnce(Options) -> Options,
+    ) -> Controller {
         let provider = self.provider(provider, None).await;
         // Free a moment ago: nobody else of this process asks for one that the kernel does not choose.
         let metrics = TcpListener::bind(("::", 0)).unwrap().local_addr().unwrap().port();

@@ -16,22 +16,22 @@ use super::controller::Controller;
 use super::ground::{CONTROLLER, Ground, SOON, condition, pool, requirements};
 
 /// The pool `general` with a template like this, of whose nodes so many may be disrupted at once.
-fn pool_with(fields: &Value, nodes: usize) -> Value {
+pub(crate) fn pool_with(fields: &Value, nodes: usize) -> Value {
     let mut pool = pool(fields);
     pool["spec"]["disruption"]["budgets"] = json!([{"nodes": nodes.to_string()}]);
     pool
 }
 
 /// What was seen while nodes were replaced.
-struct Rolled {
+pub(crate) struct Rolled {
     /// The fewest Nodes that took pods.
-    least: usize,
+    pub(crate) least: usize,
     /// The most Nodes that were leaving at once.
-    most: usize,
+    pub(crate) most: usize,
 }
 
 /// Waits until so many Nodes are up, none of which is there now.
-async fn rolled(ground: &Ground, count: usize) -> Rolled {
+pub(crate) async fn rolled(ground: &Ground, count: usize) -> Rolled {
     let before = ground.nodes().list(&ListParams::default()).await.unwrap().items;
     let before: BTreeSet<String> = before.iter().map(ResourceExt::name_any).collect();
     assert_eq!(before.len(), count);
@@ -61,7 +61,7 @@ async fn fewest_running(ground: &Ground, fewest: &mut usize) {
 }
 
 /// No pod was refused.
-async fn no_pod_was_unplaced(ground: &Ground) {
+pub(crate) async fn no_pod_was_unplaced(ground: &Ground) {
     let events: Api<Event> = Api::all(ground.kube());
     let events = events.list(&ListParams::default()).await.unwrap().items;
     let is_ours = |event: &&Event| event.reporting_component.as_deref() == Some(FIELD_MANAGER);

@@ -25,3 +25,4 @@ mod squatted;
 mod status;
 mod terminate_first;
 mod volumes;
+mod zonal_shifts;
