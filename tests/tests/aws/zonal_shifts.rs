@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use muster_aws::permissions::{Feature, Scope, needed};
 use muster_cloud::{Cloud, CloudError, Refusal, ShiftEnd};
-use muster_tests::ec2::Calls;
+use muster_tests::ec2::{Calls, Pool};
 
 use crate::fixture::{CONTROLLER, World, offering, request};
 
@@ -128,6 +128,27 @@ async fn a_shift_that_begins_while_templates_are_made_is_heeded() {
     let fleets = world.ec2.calls().by(CONTROLLER).of("CreateFleet");
     let subnet = &world.subnets["us-east-1a"];
     assert!(fleets.len() == 1 && !fleets.json_lines().contains(subnet), "{}", fleets.json_lines());
+}
+
+#[tokio::test]
+async fn what_ec2_does_not_know_in_an_impaired_zone_is_not_taken_for_gone() {
+    let world = World::start().await;
+    let arn = world.ec2.zonal_shifts().register("shop");
+    world.ec2.faults().unseen_for(Pool::any(), HOUR);
+    let launched = world.launch("x", &[A]).await.instance;
+    let id = launched.provider_id.as_str();
+    // So long after the launch that EC2 should know it.
+    world.advance(Duration::from_secs(120));
+    assert!(world.cloud.get(id).await.unwrap_err().is_not_found());
+    world.ec2.zonal_shifts().start(&zone_of_a(&world).await, HOUR);
+    world.cloud.refresh_zonal_shifts(&arn).await.unwrap();
+    for error in [world.cloud.get(id).await.unwrap_err(), world.cloud.terminate(id).await.unwrap_err()] {
+        assert!(matches!(error, CloudError::Transient { .. }), "{error}");
+    }
+    let elsewhere = "aws:///us-east-1b/i-00000000000000000";
+    assert!(world.cloud.get(elsewhere).await.unwrap_err().is_not_found());
+    world.advance(HOUR);
+    assert!(world.cloud.get(id).await.unwrap_err().is_not_found());
 }
 
 /// What the policy allows is what is called, and no other resource of ARC.

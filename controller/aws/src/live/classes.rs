@@ -65,6 +65,14 @@ impl Classes {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, known);
     }
 
+    /// Returns the ID of a zone by its name, if a class has a subnet there.
+    pub(super) fn id_of_zone(&self, zone: &str) -> Option<String> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut subnets =
+            all.values().filter_map(|known| known.class.status.as_ref()).flat_map(|status| &status.subnets);
+        subnets.find_map(|subnet| subnet.zone_id.clone().filter(|_| subnet.zone == zone))
+    }
+
     pub(super) fn forget(&self, name: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
     }

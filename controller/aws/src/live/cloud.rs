@@ -204,7 +204,7 @@ impl Cloud for Ec2Cloud {
         let id = instance_id(provider_id).ok_or_else(not_found)?;
         match self.0.describe.ask(id).await? {
             Some(described) => Ok(self.0.complete(instances::instance(&described))),
-            None => self.0.unseen(id).unwrap_or_else(|| Err(not_found())),
+            None => self.0.unseen(provider_id, id).unwrap_or_else(|| Err(not_found())),
         }
     }
 
@@ -247,8 +247,8 @@ impl Cloud for Ec2Cloud {
                     Ok(())
                 }
             }
-            Err(error) if error.is_not_found() && self.0.unseen(id).is_some() => {
-                // The instance was launched and will appear: the caller must not conclude that it does not exist.
+            Err(error) if error.is_not_found() && self.0.unseen(provider_id, id).is_some() => {
+                // The instance will appear: the caller must not conclude that it does not exist.
                 Err(CloudError::Transient { message: format!("EC2 does not know `{id}` yet") })
             }
             Err(error) if error.is_not_found() => Err(not_found()),
@@ -478,8 +478,9 @@ impl Inner {
     }
 
     /// Returns the known state of an instance that EC2 does not return: one that was launched moments ago, or may have
-    /// been, by the previous controller.
-    fn unseen(&self, id: &str) -> Option<Result<Instance, CloudError>> {
+    /// been, by the previous controller; or one in a zone that traffic is shifted away from, of which EC2 may not know
+    /// everything.
+    fn unseen(&self, provider_id: &str, id: &str) -> Option<Result<Instance, CloudError>> {
         let now = self.caller.now();
         let recent = lock(&self.recent).get(id).filter(|one| now < after(one.launched_at, VISIBLE)).cloned();
         match recent {
@@ -488,8 +489,19 @@ impl Inner {
                 let message = format!("EC2 does not know `{id}`, which may have been launched a moment ago");
                 Some(Err(CloudError::Transient { message }))
             }
+            None if self.is_shifted(provider_id) => {
+                let message = format!("EC2 does not know `{id}`, whose zone is shifted away");
+                Some(Err(CloudError::Transient { message }))
+            }
             None => None,
         }
+    }
+
+    /// Returns true if traffic is shifted away from the zone in the provider ID.
+    fn is_shifted(&self, provider_id: &str) -> bool {
+        let zone = provider_id.strip_prefix("aws:///").and_then(|rest| rest.split('/').next()).unwrap_or_default();
+        let shifted = self.shifted();
+        !shifted.is_empty() && self.classes.id_of_zone(zone).is_some_and(|id| shifted.contains(&*id))
     }
 }
 
