@@ -49,8 +49,8 @@ struct Limit {
 
 impl Family {
     /// Sources: EC2 Developer Guide, "Request throttling for the Amazon EC2 API"; Systems Manager quota of GetParameter
-    /// at standard throughput. Price List, EKS, IAM and ARC do not document their limits; a fraction of what is commonly
-    /// seen. SQS has practically none; the limit bounds what a failing queue is asked.
+    /// at standard throughput. Price List, EKS, IAM and ARC do not document their limits; a fraction of what is
+    /// commonly seen. SQS has practically none; the limit bounds what a failing queue is asked.
     const fn limit(self) -> Limit {
         match self {
             Self::CreateFleet | Self::ChangeEc2 => Limit { burst: 50.0, per_second: 5.0 },

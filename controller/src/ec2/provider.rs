@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -46,6 +46,8 @@ struct Inner {
     options: Options,
     calls: Calls,
     cluster: RwLock<Arc<Cluster>>,
+    /// ARN of the cluster, once it is known.
+    arn: OnceLock<Arc<str>>,
     /// Cached results of classes, by name. Locked for the duration of a lookup.
     classes: Mutex<BTreeMap<String, Known>>,
     /// Cached instance types of classes, by name. Locked while they are read or computed.
@@ -103,7 +105,7 @@ impl Ec2 {
                 |error: CloudError| StartError::Types { region: aws.region.clone(), reason: error.to_string() };
             asked.map_err(unknown)?;
         }
-        zonal_shifts::begin(&cloud, &options, cluster.arn.as_deref()).await?;
+        let arn = zonal_shifts::begin(&aws, &cloud, &options, &cluster).await?;
         let inner = Inner {
             cloud,
             aws,
@@ -111,6 +113,7 @@ impl Ec2 {
             options,
             calls,
             cluster: RwLock::new(Arc::new(cluster)),
+            arn: arn.map_or_else(OnceLock::new, OnceLock::from),
             classes: Mutex::default(),
             types: Mutex::default(),
             roles: Roles::default(),
@@ -137,6 +140,15 @@ impl Ec2 {
 
     pub(super) fn cluster(&self) -> Arc<Cluster> {
         Arc::clone(&self.0.cluster.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn arn(&self) -> Option<Arc<str>> {
+        self.0.arn.get().cloned()
+    }
+
+    /// Keeps the ARN of the cluster, and returns it.
+    pub(super) fn note_arn(&self, arn: Arc<str>) -> Arc<str> {
+        Arc::clone(self.0.arn.get_or_init(|| arn))
     }
 
     pub(super) fn note_cluster(&self, cluster: Arc<Cluster>) {

@@ -42,9 +42,8 @@ impl Ec2 {
             tokio::select! { never = on_demand => never, never = spot => never }
         };
         let shifts = async {
-            let heeded = self.managed_resource().zip(self.options().zonal_shifts_every);
-            let Some((arn, interval)) = heeded else { return std::future::pending().await };
-            every(interval, "zonal shifts", || cloud.refresh_zonal_shifts(&arn)).await
+            let Some(interval) = self.options().zonal_shifts_every else { return std::future::pending().await };
+            every(interval, "zonal shifts", || self.refresh_zonal_shifts()).await
         };
         let cluster = async {
             sleep(CLUSTER).await;

@@ -166,7 +166,7 @@ async fn decide<P: Provider>(context: Arc<LeaderContext<P>>, resolved: &Notify, 
         let moment = now();
         if let Some(change) = shifts.turn(moment) {
             zonal_shifts::log(&change);
-            decide_at = Some(moment);
+            window.arrive("zonal shifts", moment);
             pass_schedule.hurry();
         }
         if window.is_due(&context.settings.window, moment) || decide_at.is_some_and(|at| at <= moment) {

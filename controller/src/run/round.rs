@@ -186,8 +186,8 @@ pub(super) fn with<P: Provider, T>(
 
 /// Assembles the snapshot of the cluster for the scheduling engine, with the instance types of this cloud.
 ///
-/// Offerings that were refused recently are left out. Otherwise the same plan would be made, and refused, repeatedly. So
-/// are those in zones that traffic is shifted away from, which the instance types know.
+/// Offerings that were refused recently are left out. Otherwise the same plan would be made, and refused, repeatedly.
+/// So are those in zones that traffic is shifted away from, which the instance types know.
 pub(super) fn assemble<P: Provider>(
     context: &LeaderContext<P>,
     mut manifests: Manifests,

@@ -8,8 +8,8 @@ use crate::launch::Cluster;
 use crate::rate_limits::Family;
 
 impl Cluster {
-    /// Returns the settings that EKS describes: ARN, endpoint, certificate authority, version, service CIDR. The DNS address
-    /// is not part of them.
+    /// Returns the settings that EKS describes: ARN, endpoint, certificate authority, version, service CIDR. The DNS
+    /// address is not part of them.
     ///
     /// # Errors
     /// If the call fails, or the cluster does not exist.

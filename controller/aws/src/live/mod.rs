@@ -12,8 +12,8 @@
 //!                       caller: one rate limit for each family of calls, retries, errors; a witness of every attempt
 //! ```
 //!
-//! Notices come from `queue` (messages of SQS) and `statuses` (status checks, scheduled events), and zones that nothing is
-//! launched in from `zonal_shifts`.
+//! Notices come from `queue` (messages of SQS) and `statuses` (status checks, scheduled events), and zones that
+//! nothing is launched in from `zonal_shifts`.
 //!
 //! One launch is one CreateFleet with the launch's own client token. Karpenter batches equal launches, which saves
 //! calls but cannot be repeated: after a crash the owners of a batch's instances are unknown, so Karpenter leaves them

@@ -160,8 +160,8 @@ pub(crate) struct Ec2Arguments {
     /// SQS queue from which notices of interruption are read, by its name; empty for none
     #[arg(long, env = "INTERRUPTION_QUEUE", value_name = "NAME", default_value = "")]
     pub(crate) interruption_queue: String,
-    /// With `--cloud aws`: launch nothing in zones that traffic of the cluster is shifted away from (ARC zonal shift and
-    /// autoshift); the cluster must be registered with ARC
+    /// With `--cloud aws`: launch nothing in zones that traffic of the cluster is shifted away from (ARC zonal shift
+    /// and autoshift); the cluster must be registered with ARC
     #[arg(long, env = "ENABLE_ZONAL_SHIFT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_zonal_shift: bool,
 }

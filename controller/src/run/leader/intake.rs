@@ -106,7 +106,7 @@ impl<P: Provider> Leader<P> {
         zonal_shifts::log(&change);
         self.context.metrics.shifted(self.shifts.known());
         self.has_changed = true;
-        self.decide_at = Some(now);
+        self.window.arrive("zonal shifts", now);
         self.pass_schedule.hurry();
         let told = notices::zonal_shifts(&self.context.cluster_cache.read(), &change, P::CLASS);
         self.tell(Step::act(told.into_iter().map(Write::Event)), Audience::People);

@@ -1,5 +1,5 @@
-//! Zonal shifts: nothing is launched in a zone that traffic is shifted away from, whatever becomes of ARC; nodes there stay,
-//! or leave within their budget if their NodePool asks for it.
+//! Zonal shifts: nothing is launched in a zone that traffic is shifted away from, whatever becomes of ARC. Nodes there
+//! stay, or leave within their budget if their NodePool asks for it.
 
 use std::time::Duration;
 

@@ -6,9 +6,9 @@
 //!   zonal shift, where the NodePool asks that such a zone be drained
 //! ```
 //!
-//! The order is Karpenter's, which does not have the last one, and the first reason that holds counts. A reason that cannot be checked, because the class
-//! is not in the input or not ready, hashes have different versions, or the instance has not been listed yet, stays if
-//! the claim's condition Drifted has it.
+//! The order is Karpenter's, which does not have the last one, and the first reason that holds counts. A reason that
+//! cannot be checked, because the class is not in the input or not ready, hashes have different versions, or the
+//! instance has not been listed yet, stays if the claim's condition Drifted has it.
 
 mod selection;
 mod template;
