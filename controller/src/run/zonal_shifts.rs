@@ -1,8 +1,8 @@
 //! Zonal shifts as the leader follows them: what closes and opens zones is told once, and decided on at once.
 //!
 //! ```text
-//!   Provider::zonal_shifts ──► ShiftWatch ─┬─ another answer, or an end that has come ──► change ─┬► log, metric, events
-//!                                          │                                                       └► pods, nodes: decide
+//!   Provider::zonal_shifts ──► ShiftWatch ─┬─ another answer, or an end has come ──► change ─┬► log, metric, events
+//!                                          │                                                  └► pods, nodes: decide
 //!                                          └─ closed_zones ──► snapshots: why nothing is launched, which nodes stay
 //! ```
 

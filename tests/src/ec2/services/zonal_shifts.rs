@@ -15,7 +15,7 @@ use super::super::clock::later;
 use super::super::request::Request;
 use super::super::shared::Shared;
 
-/// What ARC knows.
+/// Knowledge of ARC.
 #[derive(Debug, Default)]
 pub(in crate::ec2) struct Shifts {
     /// ARNs of the registered resources.
@@ -24,7 +24,7 @@ pub(in crate::ec2) struct Shifts {
     shifts: Vec<Shift>,
     /// Zones that AWS has shifted traffic away from, with the beginning.
     autoshifts: BTreeMap<String, Timestamp>,
-    /// What is answered instead of JSON.
+    /// Answer in place of JSON.
     garbage: Option<String>,
     count: u32,
 }

@@ -92,7 +92,7 @@ async fn pods_go_to_other_zones_until_the_shift_is_cancelled() {
     ground.clear().await;
 }
 
-/// Whether one of the fleets that were really asked for may be in this subnet.
+/// Returns true if one of the fleets that were really asked for may be in this subnet.
 fn asks_for(fleets: &Record, subnet: &str) -> bool {
     fleets.clone().only(|call| call.parameter("DryRun") != Some("true")).json_lines().contains(subnet)
 }
@@ -191,7 +191,7 @@ async fn nodes_stay_in_their_zone_unless_their_pool_asks_that_they_leave() {
     ground.clear().await;
 }
 
-/// Why a provider does not start.
+/// Returns the error of a provider that does not start.
 async fn refusal(ground: &Ground) -> Option<StartError> {
     let aws = Connection::new(&ground.ec2.sdk_config(CONTROLLER)).unwrap();
     Provider::connect_through(aws, ground.kube(), heeding(), None).await.err()
