@@ -114,6 +114,7 @@ pub struct NodeClaimStatus {
     pub allocatable: Quantities,
     /// When a pod last came to the node or left it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::DateTime>")]
     pub last_pod_event_time: Option<Time>,
     /// Judgements on the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

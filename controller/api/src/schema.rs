@@ -1,12 +1,27 @@
 //! Schemas of embedded Kubernetes types, and post-processing of the schemas that `schemars` derives.
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use crate::patterns;
 
 /// Number formats that the API server knows; it ignores the others that `schemars` writes.
 const KNOWN_FORMATS: [&str; 3] = ["int32", "int64", "date-time"];
+
+/// Stands for `Time` of Kubernetes in schemas.
+pub(crate) struct DateTime;
+
+impl JsonSchema for DateTime {
+    fn schema_name() -> Cow<'static, str> {
+        "DateTime".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
+    }
+}
 
 /// Schema of a map from resource name to quantity.
 pub(crate) fn quantities(_: &mut SchemaGenerator) -> Schema {

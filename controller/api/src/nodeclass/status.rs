@@ -95,6 +95,7 @@ pub struct CapacityReservation {
     pub availability_zone: String,
     /// When the reservation ends, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::DateTime>")]
     pub end_time: Option<Time>,
     /// Which launches the reservation admits.
     pub instance_match_criteria: InstanceMatchCriteria,
