@@ -29,6 +29,7 @@ pub mod annotations;
 pub mod attachments;
 pub mod capacitybuffer;
 pub mod conditions;
+mod decode;
 pub mod duration;
 pub mod events;
 pub mod hash;
@@ -47,6 +48,7 @@ pub mod validation;
 
 pub use self::capacitybuffer::{CapacityBuffer, CapacityBufferSpec};
 pub use self::crds::crds;
+pub use self::decode::{DecodeError, decode};
 pub use self::duration::{DurationError, Lifetime, Span};
 pub use self::kwoknodeclass::{KwokNodeClass, KwokNodeClassSpec};
 pub use self::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClassReference};

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use muster_api::Ec2NodeClass;
+use muster_api::{Ec2NodeClass, decode};
 use muster_aws::{ClassSettings, SettingError};
 use muster_scheduling::model::{Labels, Requirement, Requirements, Resources, Taint};
-use serde::Deserialize;
 
 use super::cluster::{Condition, conditions};
 use super::field::{Decoded, Fault, Field};
@@ -241,7 +240,7 @@ pub(crate) fn node_class(field: &Field<'_>, kind: &'static str, object: serde_js
 }
 
 fn class_settings(field: &Field<'_>, object: &serde_json::Value) -> Decoded<ClassSettings> {
-    let typed = Ec2NodeClass::deserialize(object).map_err(|error| field.fault(error.to_string(), judge::HINT))?;
+    let typed = decode::<Ec2NodeClass>(object).map_err(|error| field.fault(error.to_string(), judge::HINT))?;
     ClassSettings::try_from(&typed).map_err(|error| {
         let SettingError { field: path, problem, hint } = error;
         Box::new(Fault { path, problem, hint: hint.to_owned() })

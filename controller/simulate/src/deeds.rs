@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::core::DynamicObject;
-use muster_api::NodePool;
+use muster_api::{NodePool, decode};
 use muster_cloud::after;
 use muster_manifest::{InputError, Place};
 use serde::de::DeserializeOwned;
@@ -200,7 +200,7 @@ fn edit_as<T: Kept + DeserializeOwned>(
     change(&mut data);
     let data = settled(data);
     let is_as_specified = data.get("spec") == before.get("spec");
-    let mut changed: T = serde_json::from_value(data)?;
+    let mut changed: T = decode(&data)?;
     let meta = changed.meta_mut();
     *meta = ObjectMeta {
         labels: meta.labels.take(),
@@ -229,12 +229,12 @@ fn create(
         object: Value,
         now: Timestamp,
     ) -> Result<(), serde_json::Error> {
-        let _there_already = api.create::<T>(serde_json::from_value(object)?, now);
+        let _there_already = api.create::<T>(decode(&object)?, now);
         Ok(())
     }
     match kind {
         Kind::Pod => {
-            let mut pod: Pod = serde_json::from_value(object)?;
+            let mut pod: Pod = decode(&object)?;
             if !is_admitted {
                 admit(api, &mut pod);
             }

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use muster_api::{DecodeError, decode};
 use muster_bootstrap::is_printable;
 use muster_manifest::{Decoded, Fault, Object, Scope, kind_named, shorten};
 use serde::de::DeserializeOwned;
@@ -181,16 +182,15 @@ fn fault(path: &str, problem: impl Into<String>, hint: impl Into<String>) -> Box
 fn typed<T: DeserializeOwned>(object: &Value, kind: &str, at: &str) -> Decoded<()> {
     let part = at.split('.').filter(|key| !key.is_empty()).try_fold(object, |part, key| part.get(key));
     let Some(part) = part.filter(|part| !part.is_null()) else { return Ok(()) };
-    serde_path_to_error::deserialize::<_, T>(part).map(drop).map_err(|error| {
-        let inner = error.path().to_string();
+    decode::<T>(part).map(drop).map_err(|DecodeError { path: inner, error }| {
         let path = match (at, inner.as_str()) {
-            (at, "." | "") => at.to_owned(),
+            (at, "") => at.to_owned(),
             ("", inner) => inner.to_owned(),
             (at, inner) if inner.starts_with('[') => format!("{at}{inner}"),
             (at, inner) => format!("{at}.{inner}"),
         };
         let path: String = path.chars().map(|letter| if is_printable(letter) { letter } else { ' ' }).collect();
-        let problem = format!("is not what the API takes there: {}", shorten(&error.inner().to_string()));
+        let problem = format!("is not what the API takes there: {}", shorten(&error.to_string()));
         let plain: Vec<&str> = path.split('.').map(|key| key.split('[').next().unwrap_or_default()).collect();
         let hint = format!("`kubectl explain {}.{}` says what it takes", kind.to_lowercase(), plain.join("."));
         fault(&path, problem, hint)

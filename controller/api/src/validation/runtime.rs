@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::path::Path;
 use super::{ErrorKind, FieldError, names};
 use crate::capacitybuffer::CapacityBuffer;
+use crate::decode::{DecodeError, decode};
 use crate::kwoknodeclass::KwokNodeClass;
 use crate::labels;
 use crate::likeness::nearest_of;
@@ -50,13 +51,10 @@ impl Check<'_> {
     }
 
     fn decoded<T: DeserializeOwned>(&mut self, object: &Value, then: impl FnOnce(&mut Self, &T)) {
-        match serde_path_to_error::deserialize::<_, T>(object) {
+        match decode::<T>(object) {
             Ok(decoded) => then(self, &decoded),
-            Err(error) => {
-                let path = error.path().to_string();
-                // `.` is the object itself.
-                let path = if path == "." { String::new() } else { path };
-                let message = format!("cannot be decoded: {}", error.into_inner());
+            Err(DecodeError { path, error }) => {
+                let message = format!("cannot be decoded: {error}");
                 self.errors.push(FieldError { path, kind: ErrorKind::Runtime, message });
             }
         }

@@ -8,13 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodTemplateSpec};
-use muster_api::taints;
+use muster_api::{decode, taints};
 use muster_manifest::InputError;
 use muster_manifest::snapshot::{self, Settings, runs_on};
 use muster_scheduling::model::{Catalogue, Problem};
 use muster_scheduling::{Waiting, schedule};
 use muster_stages::state::{self, Cluster};
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::api::{Api, Key, Kind, Path, has_ended, node_of, seconds};
@@ -207,7 +206,7 @@ fn give_daemons(api: &mut Api, problem: &Problem, now: Timestamp) {
         let Some((path, set)) = sets.iter().find(|(path, _)| path.to_string() == *daemon.name) else { continue };
         let uid = set.metadata.uid.clone().unwrap_or_default();
         let Some(template) = set.data.pointer("/spec/template") else { continue };
-        let Ok(template) = PodTemplateSpec::deserialize(template) else { continue };
+        let Ok(template) = decode::<PodTemplateSpec>(template) else { continue };
         for node in &problem.nodes {
             let is_leaving =
                 api.nodes.get(&Path::bare(&*node.name)).is_none_or(|node| node.metadata.deletion_timestamp.is_some());

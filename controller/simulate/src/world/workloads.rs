@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::DynamicObject;
-use serde::Deserialize;
+use muster_api::decode;
 use serde_json::{Value, json};
 
 use super::super::api::{Api, Kind, Path, grace_of, has_ended, is_ready, node_of, path_of};
@@ -182,7 +182,7 @@ const COUNTED: &str = "simulation.muster.dev/counted";
 pub(crate) fn job_of(cron_job: &DynamicObject, number: u64) -> Option<DynamicObject> {
     let template = cron_job.data.pointer("/spec/jobTemplate")?;
     let name = cron_job.metadata.name.clone()?;
-    let mut job: DynamicObject = serde_json::from_value(serde_json::json!({
+    let mut job: DynamicObject = decode(&serde_json::json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": template.get("metadata").cloned().unwrap_or_else(|| serde_json::json!({})),
@@ -255,9 +255,9 @@ fn read(kind: &'static str, object: &DynamicObject) -> Option<Workload> {
 
 fn mould(api: &Api, workload: &Workload) -> Option<Mould> {
     let spec = api.others.get(workload.kind)?.get(&workload.path)?.data.get("spec")?;
-    let claim_templates = spec.get("volumeClaimTemplates").map(Vec::<PersistentVolumeClaim>::deserialize);
+    let claim_templates = spec.get("volumeClaimTemplates").map(decode::<Vec<PersistentVolumeClaim>>);
     Some(Mould {
-        template: PodTemplateSpec::deserialize(spec.get("template")?).ok()?,
+        template: decode(spec.get("template")?).ok()?,
         claim_templates: claim_templates.and_then(Result::ok).unwrap_or_default(),
     })
 }

@@ -1,7 +1,7 @@
 //! NodeClasses of any cloud.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use muster_api::NodeClassReference;
+use muster_api::{NodeClassReference, decode};
 use muster_manifest::NodeClass;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -35,6 +35,6 @@ impl LiveClass {
     /// # Errors
     /// Fails if it is of another kind or has an invalid field.
     pub fn typed<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        T::deserialize(&self.object)
+        decode(&self.object).map_err(Into::into)
     }
 }

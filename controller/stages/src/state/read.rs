@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use muster_api::{CapacityBuffer, NodeClaim, NodeClassReference, NodeOverlay, NodePool};
+use muster_api::{CapacityBuffer, NodeClaim, NodeClassReference, NodeOverlay, NodePool, decode};
 use muster_manifest::{self as manifest, Decoded, Field, Judgement, Object, PodTemplate, Skip, Tree, Trimmed, Unknown};
 use serde::de::{Deserialize, DeserializeSeed};
 use serde_json::Value;
@@ -283,7 +283,7 @@ fn claim(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
 
 fn pool(tree: &Tree<'_>) -> (Option<Word>, Option<String>) {
     let mut judgement = judge(Kind::NodePool, tree);
-    let pool = match NodePool::deserialize(&judgement.completed) {
+    let pool = match decode::<NodePool>(&judgement.completed) {
         Ok(pool) => pool,
         Err(error) => return (None, Some(error.to_string())),
     };
@@ -294,7 +294,7 @@ fn pool(tree: &Tree<'_>) -> (Option<Word>, Option<String>) {
 
 fn buffer(tree: &Tree<'_>) -> (Option<Word>, Option<String>) {
     let mut judgement = judge(Kind::CapacityBuffer, tree);
-    let mut typed = match CapacityBuffer::deserialize(&judgement.completed) {
+    let mut typed = match decode::<CapacityBuffer>(&judgement.completed) {
         Ok(typed) => typed,
         Err(error) => return (None, Some(error.to_string())),
     };
@@ -320,7 +320,7 @@ fn has_no_replicas(tree: &Tree<'_>) -> bool {
 
 fn overlay(tree: &Tree<'_>) -> (Option<Word>, Option<String>) {
     let mut judgement = judge(Kind::NodeOverlay, tree);
-    let mut typed = match NodeOverlay::deserialize(&judgement.completed) {
+    let mut typed = match decode::<NodeOverlay>(&judgement.completed) {
         Ok(typed) => typed,
         Err(error) => return (None, Some(error.to_string())),
     };

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
+use muster_api::decode;
 use muster_api::labels::{CAPACITY_RESERVATION_ID, CAPACITY_TYPE, PLACEMENT_GROUP_ID, RESERVED};
 use muster_api::nodeclass::{Ami, Ec2NodeClass, Ec2NodeClassSpec, Ec2NodeClassStatus};
 use muster_aws::suits;
 use muster_scheduling::labels::INSTANCE_TYPE;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::disruption::{condition, true_since};
@@ -50,7 +50,7 @@ impl<'m> Class<'m> {
         match condition(&class.conditions, "Ready").map(|ready| &*ready.status) {
             Some("True") => {
                 // A class of another cloud selects nothing.
-                let typed = Ec2NodeClass::deserialize(object).ok().filter(|_| class.kind == "EC2NodeClass");
+                let typed = decode::<Ec2NodeClass>(object).ok().filter(|_| class.kind == "EC2NodeClass");
                 let Ec2NodeClass { spec, status, .. } = typed.unwrap_or_default();
                 Self::Ready(Box::new(ReadyClass { object, spec, status: status.unwrap_or_default() }))
             }

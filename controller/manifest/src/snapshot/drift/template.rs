@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use muster_api::annotations::{EC2NODECLASS_HASH, EC2NODECLASS_HASH_VERSION, NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
-use muster_api::{hash, nodepool};
+use muster_api::{decode, hash, nodepool};
 use muster_scheduling::model::Requirements;
-use serde::Deserialize;
 
 use super::selection::Class;
 use super::{Check, Drifts, Subject};
@@ -26,7 +25,7 @@ impl PoolHash {
         if let (Some(hash), Some(version)) = (said(NODEPOOL_HASH), said(NODEPOOL_HASH_VERSION)) {
             return Some(Self { hash, version });
         }
-        let typed = nodepool::NodePool::deserialize(&pool.object).ok()?;
+        let typed = decode::<nodepool::NodePool>(&pool.object).ok()?;
         Some(Self { hash: hash::node_pool(&typed), version: hash::NODEPOOL_HASH_VERSION.to_owned() })
     }
 }
