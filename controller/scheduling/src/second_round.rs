@@ -106,13 +106,8 @@ pub(crate) fn problem(
     again.nodes = nodes;
     for &(pod, node) in places {
         let Pod { name, spec } = &problem.pods[pod];
-        again.nodes[node].bound.push(BoundPod {
-            name: Arc::clone(name),
-            spec: *spec,
-            counts: true,
-            planned,
-            daemon: false,
-        });
+        let bound = BoundPod { name: Arc::clone(name), spec: *spec, counts: true, planned, daemon: false };
+        again.nodes[node].bind(bound, &problem.specs);
     }
     again.pods = left_over.iter().map(|&pod| problem.pods[pod].clone()).collect();
     draw(&mut again, solution.new_nodes.iter().map(|node| (node.pool, node.instance_type, node.offering)));

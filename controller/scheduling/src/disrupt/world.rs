@@ -201,7 +201,8 @@ impl<'a> World<'a> {
             daemon: false,
         };
         for (node, placed) in existing {
-            self.problem.nodes[*node].bound.extend(placed.iter().map(bound));
+            let node = &mut self.problem.nodes[*node];
+            placed.iter().map(bound).for_each(|pod| node.bind(pod, &self.problem.specs));
         }
         draw(&mut self.problem, launched.iter().map(|node| (node.pool, node.instance_type, node.offering)));
         // The requests of a launch include pods and daemons: the pods must be present to separate the two.
