@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::Error;
 use crate::facts::{InstanceTypeFacts, Place};
-use crate::offerings::{PriceSource, Prices};
+use crate::prices::{PriceSource, Prices, Rates};
 use crate::row;
 
 const TABLE: &str = include_str!("../catalogue/ec2.tsv");
@@ -103,7 +103,8 @@ impl Ec2 {
             let offered = region.zones.iter().enumerate().filter(|(bit, _)| zones >> bit & 1 == 1);
             let facts =
                 InstanceTypeFacts { zones: offered.map(|(_, zone)| Arc::clone(zone)).collect(), ..row.facts.clone() };
-            Some((facts, Prices { on_demand: row.price, spot: None }))
+            let linux = Rates { on_demand: row.price, spot: None };
+            Some((facts, Prices { linux, windows: Rates::default() }))
         })
     }
 

@@ -9,7 +9,7 @@ use crate::class::ClassSettings;
 use crate::embedded::Ec2;
 use crate::error::Error;
 use crate::facts::{InstanceTypeFacts, Place};
-use crate::offerings::{PriceSource, Prices};
+use crate::prices::{PriceList, PriceSource, Prices};
 use crate::resolve::Resolver;
 
 /// All facts about a region's instance types, embedded or queried from EC2.
@@ -106,23 +106,13 @@ impl Inventory {
         self.price_source.clone_from(&older.price_source);
     }
 
-    /// Sets on-demand prices in USD per hour; a type without an entry keeps its price.
-    pub fn tell_on_demand(&mut self, prices: &BTreeMap<String, f64>) {
-        for (name, (_, known)) in &mut self.types {
-            if let Some(price) = prices.get(&**name) {
-                known.on_demand = Some(*price);
-            }
+    /// Sets the prices that AWS gives; a type that the list leaves out keeps its price.
+    pub fn tell(&mut self, list: &PriceList) {
+        for (name, (_, prices)) in &mut self.types {
+            list.lay_over(name, prices);
         }
-        self.price_source = PriceSource::Live;
-    }
-
-    /// Sets spot prices in USD per hour by type and zone. A pool without an entry has no price from now on, because
-    /// EC2's history contains every pool.
-    pub fn tell_spot(&mut self, prices: &BTreeMap<(String, String), f64>) {
-        for (name, (_, known)) in &mut self.types {
-            let of_type = prices.range((name.to_string(), String::new())..);
-            let of_type = of_type.take_while(|((other, _), _)| **other == **name);
-            known.spot = Some(of_type.map(|((_, zone), price)| (zone.as_str().into(), *price)).collect());
+        if list.has_on_demand() {
+            self.price_source = PriceSource::Live;
         }
     }
 

@@ -10,6 +10,7 @@
 //!                                                                      │
 //!  --catalog FILE ──► catalogue::read ──► Vec<InstanceType> ◄──────────┘
 //!  muster types   ◄── catalogue::write ◄─────────┘            (muster-scheduling's model)
+//!  --prices FILE, live ──► prices ──► PriceList, laid over the embedded prices
 //!  Node of the same build ──► learned ──► capacity and overhead of the next one
 //!
 //!  EC2NodeClass ──► discovery ──► queries ──────────► live ──► Found ──► discovery::judge ──► status, conditions
@@ -61,6 +62,7 @@ pub mod live;
 pub mod messages;
 pub mod permissions;
 pub mod policy;
+pub mod prices;
 pub mod quantity;
 pub mod zonal_shifts;
 
@@ -81,6 +83,6 @@ pub use feature_gates::AwsFeatureGates;
 pub use images::suits;
 pub use inventory::Inventory;
 pub use nodeclass::PREFIX_DELEGATION;
-pub use offerings::{PriceSource, Prices};
+pub use prices::{PriceSource, Prices};
 pub use rate_limits::{Budgets, Family};
 pub use resolve::{Resolver, instance_types, resolve};

@@ -1,7 +1,5 @@
 //! Offerings of an instance type: zones, capacity types and prices.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -12,60 +10,11 @@ use crate::class::{CapacityReservation, ClassSettings, PlacementGroup};
 use crate::compatibility;
 use crate::facts::{InstanceTypeFacts, PlacementStrategy};
 use crate::intern::Texts;
+use crate::prices::Prices;
 use crate::requirements::LabelWriter;
 
 /// Divisor of the on-demand price for reserved capacity: it is already paid for, but a cheaper type is still preferred.
 const RESERVED_DISCOUNT: f64 = 10_000_000.0;
-
-/// Prices of one instance type, USD per hour.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Prices {
-    /// On-demand price for Linux; `None` if unknown.
-    pub on_demand: Option<f64>,
-    /// Spot prices by zone once the history is known: a zone without an entry then has no price. With `None` the
-    /// on-demand price is used.
-    pub spot: Option<BTreeMap<Arc<str>, f64>>,
-}
-
-impl Prices {
-    fn spot(&self, zone: &str) -> Option<f64> {
-        match &self.spot {
-            Some(by_zone) => by_zone.get(zone).copied(),
-            None => self.on_demand,
-        }
-    }
-}
-
-/// Source of the prices of a region.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PriceSource {
-    /// On-demand prices of the embedded table for the region; also used for spot.
-    Embedded {
-        /// Date (`2026-07-20`).
-        date: &'static str,
-    },
-    /// On-demand prices of the embedded table for another region; also used for spot.
-    StandIn {
-        /// Region of the prices.
-        region: &'static str,
-        /// Date (`2026-07-20`).
-        date: &'static str,
-    },
-    /// Prices queried from AWS.
-    Live,
-}
-
-impl fmt::Display for PriceSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Embedded { date } => write!(f, "on-demand prices of {date}, also for spot"),
-            Self::StandIn { region, date } => {
-                write!(f, "on-demand prices of {date} in {region}, also for spot and for this region")
-            }
-            Self::Live => f.write_str("current prices"),
-        }
-    }
-}
 
 impl PlacementGroup {
     /// Returns the partitions; empty unless the strategy is partition.
@@ -116,17 +65,18 @@ impl Slots {
         texts: &mut Texts,
     ) -> Vec<Offering> {
         let can_launch = compatibility::can_launch(facts, class);
+        let on_demand = prices.on_demand(facts, class.ami_family);
         let mut offerings = Vec::with_capacity(self.0.len());
         for reservation in class.reservations.iter().filter(|reservation| reservation.instance_type == facts.name) {
             let usable = can_launch && has_zone(facts, class, &reservation.zone);
-            offerings.push(reserved(reservation, usable, class, prices, texts));
+            offerings.push(reserved(reservation, usable, class, on_demand, texts));
         }
         for slot in &self.0 {
             let is_sold = if slot.spot { facts.usage.spot } else { facts.usage.on_demand };
             if is_sold {
                 offerings.push(Offering {
                     requirements: slot.requirements.clone(),
-                    price: if slot.spot { prices.spot(&slot.zone) } else { prices.on_demand },
+                    price: if slot.spot { prices.spot(&slot.zone, facts, class.ami_family) } else { on_demand },
                     available: can_launch && has_zone(facts, class, &slot.zone),
                     reservation_capacity: 0,
                 });
@@ -153,7 +103,7 @@ fn reserved(
     reservation: &CapacityReservation,
     usable: bool,
     class: &ClassSettings,
-    prices: &Prices,
+    on_demand: Option<f64>,
     texts: &mut Texts,
 ) -> Offering {
     let mut labels = LabelWriter::new(texts);
@@ -165,7 +115,7 @@ fn reserved(
     let left = reservation.available_instances.unwrap_or(0);
     Offering {
         requirements: labels.finish(),
-        price: Some(prices.on_demand.map_or(0.0, |price| price / RESERVED_DISCOUNT)),
+        price: Some(on_demand.map_or(0.0, |price| price / RESERVED_DISCOUNT)),
         // A full one has no instances left, and is open all the same: one that ends makes room in it.
         available: usable && !reservation.expiring,
         reservation_capacity: left,

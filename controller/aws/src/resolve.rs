@@ -11,7 +11,8 @@ use crate::embedded::Ec2;
 use crate::error::Error;
 use crate::facts::{InstanceTypeFacts, Place};
 use crate::intern::Texts;
-use crate::offerings::{Prices, Slots};
+use crate::offerings::Slots;
+use crate::prices::Prices;
 use crate::requirements::LabelWriter;
 use crate::{capacity, overhead, requirements};
 

@@ -255,7 +255,7 @@ fn subnets_restrict_zones_and_name_their_ids() {
 #[test]
 fn spot_prices_replace_the_stand_in() {
     let (facts, mut prices) = facts("m5.large");
-    prices.spot = Some(BTreeMap::from([("us-east-1a".into(), 0.03)]));
+    prices.linux.spot = Some(BTreeMap::from([("us-east-1a".into(), 0.03)]));
     let place = Ec2::embedded().unwrap().region("us-east-1").unwrap().place();
     let m5 = resolve(&facts, &prices, place, &ClassSettings::default());
     let spot =

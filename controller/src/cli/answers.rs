@@ -14,6 +14,7 @@ use super::explain;
 use super::failure::Failure;
 use super::inputs::Inputs;
 use super::nodes;
+use super::prices::PriceWords;
 use super::progress::Progress;
 use super::settings::Subject;
 use super::verdicts;
@@ -32,7 +33,7 @@ fn explanation(manifests: Manifests, given: Given<'_>, of: &Of) -> Result<Value,
     let snapshot = snapshot::assemble(&manifests, settings, types);
     let Snapshot { problem, managed_nodes, remarks, .. } = snapshot.map_err(Failure::from)?;
     // Prices are those of the controller's catalogue, and the price source is not shown in an explanation.
-    let inputs = Inputs { problem, manifests, managed_nodes, remarks, price_source: String::new() };
+    let inputs = Inputs { problem, manifests, managed_nodes, remarks, price_source: PriceWords::default() };
     let choices = disrupt::Settings { first: false, ..*choices };
     let explained = explain::explain(&inputs, &choices, &subject, if_removed, now, &mut Progress::new(false))?;
     value(&explained)

@@ -76,8 +76,8 @@ pub(crate) enum Command {
     Simulate(SimulateArguments),
     /// List the instance types in use, with capacity, overhead and prices
     ///
-    /// With `-o json` in the form that `--catalog` reads back. Types whose price is not known are listed and never
-    /// launched.
+    /// With `-o json` or `-o yaml` in the form that `--catalog` reads back: `muster types --prices live -o yaml` keeps the
+    /// prices of now in a file. Types whose price is not known are listed and never launched.
     Types(TypesArguments),
     /// Rewrite manifests of v1alpha5 and v1beta1 as v1
     ///
@@ -347,6 +347,11 @@ pub(crate) struct CatalogueArguments {
     /// The AWS region of the embedded catalogue's zones
     #[arg(long, default_value = "us-east-1")]
     pub(crate) region: String,
+    /// Prices that replace those of the embedded catalogue: `live` asks AWS for those of the region; a file is a
+    /// `PriceList` of muster.dev/v1, or what `aws ec2 describe-spot-price-history` or `aws pricing get-products` prints
+    /// (JSON or YAML, `-` for stdin). Repeatable: a later one counts
+    #[arg(long, value_name = "live|FILE")]
+    pub(crate) prices: Vec<PathBuf>,
 }
 
 /// Settings of packing.

@@ -41,9 +41,12 @@ pub(crate) fn print(
     input.problem.refuse(&refused::read(refused, &inputs.problem)?);
     let choices = Settings { move_price: *move_price, ..packing.disruption(*first) };
     let verdict = judge(&input, *now, &choices, progress)?;
-    let document = DisruptionDocument::new(&input, &verdict, *now);
+    let document = DisruptionDocument::new(&input, &verdict, *now, &inputs.price_source.plain);
     match format {
-        Format::Table => out.write_all(text::render(&document, palette).as_bytes())?,
+        Format::Table => {
+            out.write_all(text::render(&document, palette).as_bytes())?;
+            out.write_all(inputs.price_source.line(palette).as_bytes())?;
+        }
         Format::Data(format) => write_document(out, &document, *format)?,
     }
     Ok(())

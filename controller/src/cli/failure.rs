@@ -22,6 +22,10 @@ pub(crate) enum Failure {
     #[cfg(feature = "cluster")]
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// AWS cannot be asked.
+    #[cfg(feature = "ec2")]
+    #[error("{0}")]
+    Aws(String),
     /// The command ran, and its answer, already printed, is "no".
     #[error("{0}")]
     No(String),
@@ -62,6 +66,8 @@ impl Failure {
             Self::No(_) | Self::InvalidPlan(_) | Self::BrokenRules(_) | Self::Internal(_) => 1,
             Self::Usage(_) | Self::Input(_) => 2,
             Self::Output(_) => 3,
+            #[cfg(feature = "ec2")]
+            Self::Aws(_) => 3,
             #[cfg(feature = "cluster")]
             Self::Run(RunError::Broken(_)) => 1,
             #[cfg(feature = "cluster")]
@@ -76,10 +82,11 @@ impl Failure {
     }
 
     /// Returns the failure of a build without the feature that `what` needs.
-    #[cfg(not(feature = "cluster"))]
+    #[cfg(not(feature = "ec2"))]
     pub(crate) fn left_out(what: &str, feature: &str) -> Self {
+        let scope = if cfg!(feature = "cluster") { "works on files and clusters" } else { "works on files" };
         Self::Usage(format!(
-            "this build of `muster` works on files: it has no {what}\n\nhint: build it with `cargo build --release --bin \
+            "this build of `muster` {scope}: it has no {what}\n\nhint: build it with `cargo build --release --bin \
              muster --features {feature}`"
         ))
     }

@@ -23,7 +23,7 @@ pub(super) fn warnings(manifests: &Manifests, problem: &Problem, supply: &Supply
         let add = "add NodePools and their EC2NodeClasses with `-f`, or read them with `--cluster`";
         warnings.push(format!("there is no NodePool in the input, so no node can be launched: {add}"));
     }
-    let Supply::Embedded { region, ec2 } = supply else { return warnings };
+    let Supply::Embedded { region, ec2, .. } = supply else { return warnings };
     let regions = Regions { used: region, all: ec2.regions() };
     let pools: Vec<&NodePool> = manifests.node_pools.iter().filter(|pool| !pool.meta.deleting).collect();
     let mut used: BTreeMap<(&str, &str), (&NodeClass, Vec<&NodePool>)> = BTreeMap::new();
@@ -118,6 +118,7 @@ fn zones_of(pool: &NodePool) -> Option<BTreeSet<Arc<str>>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::progress::Progress;
     use super::super::settings::CatalogueSource;
     use super::*;
     use muster_manifest as manifest;
@@ -140,7 +141,8 @@ mod tests {
 
     fn told(text: &str) -> Vec<String> {
         let manifests = manifest::read_text("input.yaml", text).unwrap();
-        let supply = Supply::open(&CatalogueSource::Embedded { region: "us-west-2".to_owned() }).unwrap();
+        let source = CatalogueSource::Embedded { region: "us-west-2".to_owned(), prices: Vec::new() };
+        let supply = Supply::open(&source, &mut Progress::new(false)).unwrap();
         warnings(&manifests, &Problem::default(), &supply)
     }
 

@@ -3,6 +3,7 @@
 use std::io::{Write, stdin};
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use muster_manifest::snapshot::{self, ManagedNodes, Remarks, Settings, Snapshot};
 use muster_manifest::{self as manifest, DefaultSpread, Intake, Manifests, NodeClass, Owning};
@@ -12,6 +13,7 @@ use super::failure::Failure;
 use super::input_warnings;
 use super::live_cluster::{self, Scope};
 use super::palette::Palette;
+use super::prices::PriceWords;
 use super::progress::Progress;
 use super::settings::{ClusterSource, Packing, Sources};
 use super::types::Supply;
@@ -27,19 +29,20 @@ pub(crate) struct Inputs {
     /// Warnings for the authors of its pods.
     pub(crate) remarks: Remarks,
     /// Source of the prices, as text.
-    pub(crate) price_source: String,
+    pub(crate) price_source: PriceWords,
 }
 
-/// Reads everything that `sources` and `packing` name.
+/// Reads everything that `sources` and `packing` name. `now` is the time to which the age of prices is computed.
 pub(crate) fn read(
     sources: &Sources,
     packing: &Packing,
+    now: Timestamp,
     progress: &mut Progress,
     palette: Palette,
 ) -> Result<Inputs, Failure> {
     let Sources { cluster, files, catalogue } = sources;
     let Packing { options: _, gates, aws_gates, gate_warnings, scheduler_config } = packing;
-    let catalogue = Supply::open(catalogue)?;
+    let catalogue = Supply::open(catalogue, progress)?;
     let mut intake = Intake::default();
     if let Some(ClusterSource { context }) = cluster {
         live_cluster::read(context.as_deref(), Scope::All, &mut intake, progress)?;
@@ -73,9 +76,11 @@ pub(crate) fn read(
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
     warnings.append(&mut input_warnings::warnings(&manifests, &problem, &catalogue));
     warnings.extend_from_slice(gate_warnings);
+    warnings.extend_from_slice(catalogue.warnings());
     progress.clear();
     report(&manifests, &warnings, palette);
-    Ok(Inputs { problem, manifests, managed_nodes, remarks, price_source: catalogue.price_source() })
+    let price_source = catalogue.price_source(manifests.node_classes.iter(), now);
+    Ok(Inputs { problem, manifests, managed_nodes, remarks, price_source })
 }
 
 /// Reads the NodeClasses in `files`, and in the cluster if there is one.
@@ -129,13 +134,19 @@ pub(crate) fn read_cluster_with_records(
     Ok((manifests, maps))
 }
 
-/// Reports on stderr input that was ignored or used in an unexpected way.
-pub(crate) fn report(manifests: &Manifests, warnings: &[String], palette: Palette) {
+/// Prints warnings on stderr.
+pub(crate) fn warn<'w>(warnings: impl IntoIterator<Item = &'w String>, palette: Palette) {
     let mut stderr = std::io::stderr().lock();
-    for warning in manifests.warnings.iter().chain(warnings) {
+    for warning in warnings {
         // stderr may be closed.
         let _ = writeln!(stderr, "{}: {warning}", palette.doubtful("warning"));
     }
+}
+
+/// Reports on stderr input that was ignored or used in an unexpected way.
+pub(crate) fn report(manifests: &Manifests, warnings: &[String], palette: Palette) {
+    warn(manifests.warnings.iter().chain(warnings), palette);
+    let mut stderr = std::io::stderr().lock();
     for note in manifests.notes() {
         let _ = writeln!(stderr, "{}: {note}", palette.faint("note"));
     }

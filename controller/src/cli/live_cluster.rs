@@ -42,8 +42,9 @@ pub(crate) fn read_records(context: Option<&str>, namespace: Option<&str>) -> Re
     Ok(runtime()?.block_on(watch::read_records(context, namespace))?)
 }
 
+/// Returns a runtime for the calls of one command.
 #[cfg(feature = "cluster")]
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failure::Internal(format!("no runtime: {error}")))
 }

@@ -154,8 +154,19 @@ pub(crate) enum CatalogueSource {
     Embedded {
         /// Name of the region.
         region: String,
+        /// Sources of prices, of which a later one replaces those before it; none for the embedded prices.
+        prices: Vec<PricesFrom>,
     },
     /// File that replaces it.
+    File(PathBuf),
+}
+
+/// Source of prices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PricesFrom {
+    /// AWS.
+    Live,
+    /// A file.
     File(PathBuf),
 }
 
@@ -263,7 +274,7 @@ impl SimulateSettings {
     pub(crate) fn new(arguments: SimulateArguments) -> Result<Self, Failure> {
         let SimulateArguments { files, catalogue, packing, script, seed, print_script, no_comparison, payback, output } =
             arguments;
-        let catalogue = CatalogueSource::new(catalogue);
+        let catalogue = CatalogueSource::new(catalogue)?;
         let read: Vec<PathBuf> = files.iter().chain(&script).cloned().collect();
         check_stdin(&read, &catalogue)?;
         let packing = Packing::new(packing)?;
@@ -286,7 +297,7 @@ impl TypesSettings {
     pub(crate) fn new(arguments: TypesArguments) -> Result<Self, Failure> {
         let TypesArguments { files, cluster, node_class, catalogue, names, output } = arguments;
         let cluster = ClusterSource::new(cluster);
-        let catalogue = CatalogueSource::new(catalogue);
+        let catalogue = CatalogueSource::new(catalogue)?;
         check_stdin(&files, &catalogue)?;
         if let Some((name, fault)) = names.iter().find_map(|name| Some((name, pattern::fault(name)?))) {
             let hint = "`*` stands for any characters and `?` for one, as in `m7g.*`; repeat `--name` for several";
@@ -315,7 +326,7 @@ pub(crate) fn completions_shell(arguments: CompletionsArguments) -> clap_complet
 impl Sources {
     fn new(arguments: InputArguments) -> Result<Self, Failure> {
         let InputArguments { files, cluster, catalogue } = arguments;
-        let (cluster, catalogue) = (ClusterSource::new(cluster), CatalogueSource::new(catalogue));
+        let (cluster, catalogue) = (ClusterSource::new(cluster), CatalogueSource::new(catalogue)?);
         check_stdin(&files, &catalogue)?;
         Ok(Self { cluster, files, catalogue })
     }
@@ -329,11 +340,34 @@ impl ClusterSource {
 }
 
 impl CatalogueSource {
-    fn new(arguments: CatalogueArguments) -> Self {
-        let CatalogueArguments { catalog, region } = arguments;
-        match catalog {
+    fn new(arguments: CatalogueArguments) -> Result<Self, Failure> {
+        let CatalogueArguments { catalog, region, prices } = arguments;
+        if catalog.is_some() && !prices.is_empty() {
+            return Err(Failure::Usage(
+                "`--prices` and `--catalog` are both given, and a catalogue has prices of its own\n\nhint: keep one of the \
+                 two; `muster types --prices … -o yaml` writes a catalogue with the given prices"
+                    .to_owned(),
+            ));
+        }
+        let from = |path: PathBuf| {
+            if path.as_os_str().eq_ignore_ascii_case("live") { PricesFrom::Live } else { PricesFrom::File(path) }
+        };
+        Ok(match catalog {
             Some(file) => Self::File(file),
-            None => Self::Embedded { region: region.to_ascii_lowercase() },
+            None => {
+                let prices = prices.into_iter().map(from).collect();
+                Self::Embedded { region: region.to_ascii_lowercase(), prices }
+            }
+        })
+    }
+
+    /// Returns how often stdin is read.
+    fn reads_of_stdin(&self) -> usize {
+        match self {
+            Self::File(file) => usize::from(is_stdin(file)),
+            Self::Embedded { prices, .. } => {
+                prices.iter().filter(|from| matches!(from, PricesFrom::File(file) if is_stdin(file))).count()
+            }
         }
     }
 }
@@ -452,8 +486,7 @@ fn format(output: OutputFormat) -> Format {
 
 /// Checks that stdin is used once at most.
 fn check_stdin(files: &[PathBuf], catalogue: &CatalogueSource) -> Result<(), Failure> {
-    let catalogue = matches!(catalogue, CatalogueSource::File(file) if is_stdin(file));
-    check_stdin_once(files, usize::from(catalogue))
+    check_stdin_once(files, catalogue.reads_of_stdin())
 }
 
 /// Checks that stdin is used once at most, by these files and `others` more.
@@ -488,15 +521,40 @@ mod tests {
 
     #[test]
     fn values_are_not_case_sensitive() {
-        let settings = plan(&["-f", "a", "-o", "JSON", "--min-values-policy", "Best-Effort", "--region", "EU-West-1"]);
+        let settings = plan(&[
+            "-f",
+            "a",
+            "-o",
+            "JSON",
+            "--min-values-policy",
+            "Best-Effort",
+            "--region",
+            "EU-West-1",
+            "--prices",
+            "LIVE",
+        ]);
         let settings = settings.unwrap();
         assert_eq!(settings.format, Format::Data(DataFormat::Json));
         assert_eq!(settings.packing.options.min_values, model::MinValuesPolicy::BestEffort);
-        assert_eq!(settings.sources.catalogue, CatalogueSource::Embedded { region: "eu-west-1".to_owned() });
+        let embedded = CatalogueSource::Embedded { region: "eu-west-1".to_owned(), prices: vec![PricesFrom::Live] };
+        assert_eq!(settings.sources.catalogue, embedded);
+    }
+
+    #[test]
+    fn a_catalogue_has_its_own_prices() {
+        let failure = plan(&["-f", "a", "--catalog", "b", "--prices", "c"]).unwrap_err();
+        assert_eq!(failure.exit_code(), 2);
+        insta::assert_snapshot!(failure, @r"
+        `--prices` and `--catalog` are both given, and a catalogue has prices of its own
+
+        hint: keep one of the two; `muster types --prices … -o yaml` writes a catalogue with the given prices
+        ");
     }
 
     #[test]
     fn stdin_is_read_once() {
+        assert_eq!(plan(&["-f", "-", "--prices", "-"]).unwrap_err().exit_code(), 2);
+        assert_eq!(plan(&["-f", "a", "--prices", "-", "--prices", "-"]).unwrap_err().exit_code(), 2);
         let failure = plan(&["-f", "-", "--catalog", "-"]).unwrap_err();
         assert_eq!(failure.exit_code(), 2);
         insta::assert_snapshot!(failure, @r"

@@ -5,6 +5,7 @@ mod text;
 
 use std::io::{Write, stdin};
 
+use jiff::Timestamp;
 use muster_aws::catalogue::{self, Format as FileFormat};
 use muster_aws::{Ec2, Region, Resolver};
 use muster_manifest::{self as manifest, NodeClass, Source};
@@ -12,9 +13,10 @@ use muster_scheduling::model::Catalogue;
 
 use self::pattern::matches_any;
 use super::failure::Failure;
-use super::inputs::read_node_classes;
+use super::inputs::{read_node_classes, warn};
 use super::output::{DataFormat, Format};
 use super::palette::Palette;
+use super::prices::{GivenPrices, PriceWords};
 use super::progress::Progress;
 use super::settings::{CatalogueSource, TypesSettings};
 
@@ -27,6 +29,8 @@ pub(crate) enum Supply {
         region: &'static Region,
         /// All types.
         ec2: &'static Ec2,
+        /// Prices that replace the embedded ones.
+        prices: GivenPrices,
     },
     /// The types of a file, the same for every NodeClass.
     File(Catalogue),
@@ -34,12 +38,13 @@ pub(crate) enum Supply {
 
 impl Supply {
     /// Opens the catalogue of `source`.
-    pub(crate) fn open(source: &CatalogueSource) -> Result<Self, Failure> {
+    pub(crate) fn open(source: &CatalogueSource, progress: &mut Progress) -> Result<Self, Failure> {
         match source {
-            CatalogueSource::Embedded { region } => {
+            CatalogueSource::Embedded { region, prices } => {
                 let ec2 = Ec2::embedded().map_err(|error| Failure::Internal(error.to_string()))?;
                 let region = ec2.region(region).map_err(|error| Failure::Usage(error.to_string()))?;
-                Ok(Self::Embedded { region, ec2 })
+                let prices = GivenPrices::read(prices, region, ec2, progress)?;
+                Ok(Self::Embedded { region, ec2, prices })
             }
             CatalogueSource::File(file) => {
                 let Source { name, text, .. } = manifest::read_one(file, &mut stdin().lock())?;
@@ -55,20 +60,37 @@ impl Supply {
     /// class.
     pub(crate) fn types(&self, class: Option<&NodeClass>) -> Catalogue {
         match self {
-            Self::Embedded { region, ec2 } => {
+            Self::Embedded { region, ec2, prices: given } => {
                 let settings = class.map(|class| class.settings.clone()).unwrap_or_default();
                 let mut resolver = Resolver::new(region.place(), &settings);
-                ec2.types(region).map(|(facts, prices)| resolver.resolve(&facts, &prices)).collect()
+                let types = ec2.types(region);
+                types.map(|(facts, prices)| resolver.resolve(&facts, &given.over(&facts.name, prices))).collect()
             }
             Self::File(types) => types.clone(),
         }
     }
 
-    /// Returns the source of the prices as text.
-    pub(crate) fn price_source(&self) -> String {
+    /// Returns the source of the prices as text. `classes` are those of the nodes, `now` is the time to which ages are
+    /// computed.
+    pub(crate) fn price_source<'c>(
+        &self,
+        mut classes: impl Iterator<Item = &'c NodeClass>,
+        now: Timestamp,
+    ) -> PriceWords {
         match self {
-            Self::Embedded { region, .. } => format!("{}: {}", region.name(), region.price_source()),
-            Self::File(_) => "the given catalogue".to_owned(),
+            Self::Embedded { region, ec2, prices } => {
+                let has_windows = classes.any(|class| class.settings.ami_family.is_windows());
+                prices.words(region, ec2, has_windows, now)
+            }
+            Self::File(_) => PriceWords::ageless("the given catalogue".to_owned()),
+        }
+    }
+
+    /// Returns the warnings about the given prices.
+    pub(crate) fn warnings(&self) -> &[String] {
+        match self {
+            Self::Embedded { prices, .. } => &prices.warnings,
+            Self::File(_) => &[],
         }
     }
 }
@@ -77,20 +99,22 @@ impl Supply {
 pub(crate) fn print(
     out: &mut dyn Write,
     settings: &TypesSettings,
+    now: Timestamp,
     progress: &mut Progress,
-    palette: Palette,
+    (stdout, stderr): (Palette, Palette),
 ) -> Result<(), Failure> {
     let TypesSettings { cluster: _, files: _, node_class: _, catalogue: source, names, format } = settings;
-    let open = Supply::open(source)?;
+    let open = Supply::open(source, progress)?;
     let class = node_class(settings, progress)?;
     progress.stage("resolving instance types");
     let mut types = open.types(class.as_ref()).types().to_vec();
     progress.clear();
+    warn(open.warnings(), stderr);
     if !names.is_empty() {
         types.retain(|instance_type| matches_any(names, &instance_type.name));
     }
     let text = match format {
-        Format::Table => text::render(&types, &open.price_source(), palette),
+        Format::Table => text::render(&types, &open.price_source(class.iter(), now).aged, stdout),
         Format::Data(format) => {
             let format = match format {
                 DataFormat::Json => FileFormat::Json,

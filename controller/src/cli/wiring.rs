@@ -91,17 +91,17 @@ fn carry_out(
     match command {
         Command::Plan(arguments) => {
             let settings = PlanSettings::new(arguments)?;
-            let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
+            let inputs = inputs::read(&settings.sources, &settings.packing, now(), &mut progress, stderr)?;
             return plan::print(out, &settings, &inputs, &mut progress, stdout);
         }
         Command::Disrupt(arguments) => {
             let settings = DisruptSettings::new(arguments, now())?;
-            let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
+            let inputs = inputs::read(&settings.sources, &settings.packing, settings.now, &mut progress, stderr)?;
             disrupt::print(out, &settings, &inputs, &mut progress, stdout)?;
         }
         Command::Explain(arguments) => {
             let settings = ExplainSettings::new(arguments, now())?;
-            let inputs = inputs::read(&settings.sources, &settings.packing, &mut progress, stderr)?;
+            let inputs = inputs::read(&settings.sources, &settings.packing, settings.now, &mut progress, stderr)?;
             explain::print(out, &settings, &inputs, &mut progress, stdout)?;
         }
         Command::Nodes(arguments) => {
@@ -113,10 +113,10 @@ fn carry_out(
             verdicts::print(out, &settings, &mut progress, stdout, stderr)?;
         }
         Command::Simulate(arguments) => {
-            return simulate::print(out, &SimulateSettings::new(arguments)?, &mut progress, stdout, stderr);
+            return simulate::print(out, &SimulateSettings::new(arguments)?, now(), &mut progress, stdout, stderr);
         }
         Command::Types(arguments) => {
-            types::print(out, &TypesSettings::new(arguments)?, &mut progress, stdout)?;
+            types::print(out, &TypesSettings::new(arguments)?, now(), &mut progress, (stdout, stderr))?;
         }
         Command::Convert(ConvertArguments { files, output }) => {
             let format = match output {

@@ -36,3 +36,5 @@ mod zonal_shifts;
 pub use self::options::{Options, StartError, ZONAL_SHIFTS_EVERY};
 #[cfg(feature = "ec2")]
 pub use self::provider::Ec2;
+#[cfg(feature = "ec2")]
+pub(crate) use self::provider::clock;

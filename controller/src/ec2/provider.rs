@@ -322,7 +322,7 @@ impl Cloud for Ec2 {
 }
 
 /// Returns the clock for AWS calls.
-pub(super) fn clock() -> Clock {
+pub(crate) fn clock() -> Clock {
     Arc::new(now)
 }
 

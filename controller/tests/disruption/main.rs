@@ -20,7 +20,7 @@ use scenario::{Header, hold, muster};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 const CATALOGUE: &str = "../scenarios/catalogue.yaml";
-const OTHER_CATALOGUES: [&str; 3] = ["near-prices.yaml", "refused.yaml", "spot-types.yaml"];
+const OTHER_CATALOGUES: [&str; 4] = ["dear-spot.yaml", "near-prices.yaml", "refused.yaml", "spot-types.yaml"];
 
 scenarios! {
     balanced
@@ -100,6 +100,7 @@ scenarios! {
     same_type
     several_commands
     spot_delete
+    spot_that_is_dearer
     spot_to_spot
     spot_to_spot_few_types
     spot_to_spot_off

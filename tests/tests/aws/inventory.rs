@@ -40,12 +40,12 @@ async fn prices_are_asked_and_kept_when_they_are_not_to_be_had() {
     assert!(world.cloud.refresh_on_demand_prices().await.unwrap() > 1000);
     let inventory = world.cloud.inventory();
     assert_eq!(inventory.price_source, PriceSource::Live);
-    let price = |inventory: &Inventory| inventory.prices("m5.large").unwrap().on_demand;
+    let price = |inventory: &Inventory| inventory.prices("m5.large").unwrap().linux.on_demand;
     assert_eq!(price(&inventory), price(&embedded));
 
     world.ec2.spot().set_price("m5.large", "us-east-1a", 0.0321);
     assert!(world.cloud.refresh_spot_prices().await.unwrap() > 1000);
-    let spot = |inventory: &Inventory| inventory.prices("m5.large").unwrap().spot.clone().unwrap();
+    let spot = |inventory: &Inventory| inventory.prices("m5.large").unwrap().linux.spot.clone().unwrap();
     assert_eq!(spot(&world.cloud.inventory()).get("us-east-1a"), Some(&0.0321));
 
     let before = world.cloud.inventory();

@@ -80,7 +80,7 @@ impl Failure {
 }
 
 /// Formats an error and its causes, without the content of the request.
-fn causes(error: &dyn Error) -> String {
+pub(super) fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

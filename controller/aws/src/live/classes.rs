@@ -39,6 +39,12 @@ impl Classes {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
+    /// Returns true if nodes of some class run Windows.
+    pub(super) fn has_windows(&self) -> bool {
+        let classes = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        classes.values().any(|known| known.settings.as_ref().is_ok_and(|settings| settings.ami_family.is_windows()))
+    }
+
     /// Stores a class. `free` is the number of available instances by reservation.
     pub(super) fn learn(
         &self,

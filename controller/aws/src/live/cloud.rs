@@ -305,6 +305,11 @@ impl Inner {
         self.classes.get(name).ok_or_else(missing)
     }
 
+    /// Returns true if nodes of some class run Windows.
+    pub(super) fn has_windows(&self) -> bool {
+        self.classes.has_windows()
+    }
+
     /// Plans the launch and reserves the addresses that it may need, under one lock, so that the next plan sees the
     /// rest.
     fn plan(

@@ -6,7 +6,10 @@ pub use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region};
+use aws_sdk_ec2::config::{ProvideCredentials, SharedCredentialsProvider};
 use aws_smithy_http_client::tls;
+
+use super::caller::causes;
 
 /// Timeout of one attempt of a call. EC2 answers a CreateFleet within two seconds, and a page of a large list within
 /// five.
@@ -27,6 +30,7 @@ pub struct Connection {
     pub(super) sqs: aws_sdk_sqs::Client,
     pub(super) ssm: aws_sdk_ssm::Client,
     pub(super) sts: aws_sdk_sts::Client,
+    credentials: Option<SharedCredentialsProvider>,
     /// True if a test or an operator has set other endpoints than the default ones.
     pub(super) is_elsewhere: bool,
 }
@@ -39,6 +43,12 @@ pub enum ConnectError {
         "no AWS region is configured\n\nhint: set AWS_REGION, or run where the instance metadata service can be asked"
     )]
     NoRegion,
+    /// There are no credentials.
+    #[error(
+        "there are no AWS credentials: {0}\n\nhint: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, as \
+         for the AWS CLI (`aws sts get-caller-identity` shows who you are)"
+    )]
+    NoCredentials(String),
 }
 
 // === impl Connection ===
@@ -76,6 +86,7 @@ impl Connection {
         Ok(Self {
             region,
             arc: aws_sdk_arczonalshift::Client::new(&config),
+            credentials: config.credentials_provider(),
             ec2: aws_sdk_ec2::Client::new(&config),
             eks: aws_sdk_eks::Client::new(&config),
             iam: aws_sdk_iam::Client::new(&config),
@@ -85,6 +96,19 @@ impl Connection {
             sts: aws_sdk_sts::Client::new(&config),
             is_elsewhere: config.endpoint_url().is_some(),
         })
+    }
+
+    /// Looks for credentials, so that their lack is not told as a call without an answer.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub async fn check_credentials(&self) -> Result<(), ConnectError> {
+        let none = |cause: String| Err(ConnectError::NoCredentials(cause));
+        let Some(credentials) = &self.credentials else { return none("nothing provides them".to_owned()) };
+        match credentials.provide_credentials().await {
+            Ok(_) => Ok(()),
+            Err(error) => none(causes(&error)),
+        }
     }
 }
 

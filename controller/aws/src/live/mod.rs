@@ -51,4 +51,5 @@ pub use self::classes::Options;
 pub use self::cloud::Ec2Cloud;
 pub use self::connection::{ConnectError, Connection, SdkConfig};
 pub use self::intervals::Intervals;
+pub use self::prices::ask_prices;
 pub use self::queue::Queue;

@@ -11,6 +11,7 @@ use super::{describe, lookup, prices, profile, trial};
 use crate::discovery::{Found, Trial, TrialCall};
 use crate::inventory::Inventory;
 use crate::launch::{Addresses, Grounds};
+use crate::prices::PriceList;
 
 impl Ec2Cloud {
     /// Looks up the objects that the selectors of a class match, and creates its instance profile if it has a role.
@@ -78,28 +79,31 @@ impl Ec2Cloud {
         Ok(self.inventory())
     }
 
-    /// Refreshes on-demand prices, and returns the number of types with a price.
+    /// Refreshes on-demand prices, for Linux and Windows, and returns their number.
     ///
     /// # Errors
     /// If the call fails; the prices are then unchanged.
     pub async fn refresh_on_demand_prices(&self) -> Result<usize, CloudError> {
         let prices = prices::on_demand(&self.0.aws, &self.0.caller).await?;
-        let mut inventory = Inventory::clone(&self.inventory());
-        inventory.tell_on_demand(&prices);
-        self.learn_inventory(inventory);
+        self.learn_prices(&prices);
         Ok(prices.len())
     }
 
-    /// Refreshes spot prices, and returns the number of pools with a price.
+    /// Refreshes spot prices, and returns the number of pools with a price. Those for Windows are asked for once there is
+    /// a class of Windows; until then they are those for Linux with the licence.
     ///
     /// # Errors
     /// If the call fails; the prices are then unchanged.
     pub async fn refresh_spot_prices(&self) -> Result<usize, CloudError> {
-        let prices = prices::spot(&self.0.aws, &self.0.caller).await?;
-        let mut inventory = Inventory::clone(&self.inventory());
-        inventory.tell_spot(&prices);
-        self.learn_inventory(inventory);
+        let prices = prices::spot(&self.0.aws, &self.0.caller, self.0.has_windows()).await?;
+        self.learn_prices(&prices);
         Ok(prices.len())
+    }
+
+    fn learn_prices(&self, prices: &PriceList) {
+        let mut inventory = Inventory::clone(&self.inventory());
+        inventory.tell(prices);
+        self.learn_inventory(inventory);
     }
 
     /// Lists existing launch templates, so that they are not created again, and returns their number.

@@ -9,6 +9,7 @@ use crate::model::{Catalogue, Offer, OfferingSet, Operator, Options, Problem, Re
 use crate::solution::NewNode;
 
 const SPOT: &str = "spot";
+const ON_DEMAND: &str = "on-demand";
 
 /// Supply for a launch: its pool's types, and those of their offerings that its requirements allow.
 struct Market<'p> {
@@ -49,6 +50,18 @@ impl<'p> Market<'p> {
         offers.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
     }
 
+    /// Returns the minimum price of the type on demand.
+    fn cheapest_on_demand(&self, kind: usize) -> Option<f64> {
+        let on_demand = self.offers(kind).filter(|(_, set)| !set.spot && !set.reserved).map(|(offer, _)| offer.price);
+        on_demand.min_by(f64::total_cmp)
+    }
+
+    /// Returns the maximum price of the type as spot.
+    fn dearest_spot(&self, kind: usize) -> Option<f64> {
+        let spot = self.offers(kind).filter(|(_, set)| set.spot).map(|(offer, _)| offer.price);
+        spot.max_by(f64::total_cmp)
+    }
+
     /// Returns two flags: some of `kinds` may be launched as spot, and some as on-demand.
     fn spot_and_on_demand(&self, kinds: &[usize]) -> (bool, bool) {
         let sets = || kinds.iter().flat_map(|&kind| self.offers(kind)).map(|(_, set)| set);
@@ -70,15 +83,46 @@ pub(super) enum Miss {
 }
 
 /// Returns `node` with only the types that cost less than `limit` in every allowed offering, if they satisfy the pool's
-/// `minValues`. A launch that may be spot or on-demand becomes spot, so that a shortage of spot cannot turn the saving
-/// into a loss. Returns the reason if too few types remain.
+/// `minValues`. Returns the reason if too few types remain.
+///
+/// A launch that may be spot or on-demand becomes one of them, so that a shortage of spot cannot turn the saving into a
+/// loss: spot, unless on-demand is cheaper. Spot that is dearer than the same type on demand is left out, as at launch,
+/// unless the pool sets `minValues`: its types may be needed for them.
 pub(super) fn below(problem: &Problem, options: &Options, node: &NewNode, limit: f64) -> Result<NewNode, Miss> {
-    let mut requirements = Arc::clone(&node.requirements);
-    let mut market = Market::new(problem, options, node.pool, &requirements);
-    if market.spot_and_on_demand(&node.alternatives) == (true, true) {
-        Arc::make_mut(&mut requirements).add(labels::CAPACITY_TYPE, Requirement::new(Operator::In, [SPOT]));
-        market = Market::new(problem, options, node.pool, &requirements);
+    let market = Market::new(problem, options, node.pool, &node.requirements);
+    if market.spot_and_on_demand(&node.alternatives) != (true, true) {
+        return cheaper(problem, options, node, limit);
     }
+    let keeps_choice = problem.pools[node.pool].requirements.iter().any(|(_, one)| one.min_values.is_some());
+    let is_worth_it = |&kind: &usize| {
+        let prices = market.dearest_spot(kind).zip(market.cheapest_on_demand(kind));
+        keeps_choice || prices.is_none_or(|(spot, on_demand)| spot <= on_demand)
+    };
+    let worth_it: Arc<[usize]> = node.alternatives.iter().copied().filter(is_worth_it).collect();
+    let spot = NewNode { alternatives: worth_it, ..pinned(node, SPOT) };
+    let spot = cheaper(problem, options, &spot, limit);
+    let on_demand = node.alternatives.iter().filter_map(|&kind| market.cheapest_on_demand(kind));
+    let on_demand = on_demand.min_by(f64::total_cmp).filter(|price| *price < limit);
+    if on_demand.is_none_or(|price| spot.as_ref().is_ok_and(|spot| spot.price <= price)) {
+        return spot;
+    }
+    match cheaper(problem, options, &pinned(node, ON_DEMAND), limit) {
+        Ok(on_demand) => Ok(on_demand),
+        Err(_) => spot,
+    }
+}
+
+/// Returns `node` with one capacity type only.
+fn pinned(node: &NewNode, capacity_type: &str) -> NewNode {
+    let mut node = node.clone();
+    let one = Requirement::new(Operator::In, [capacity_type]);
+    Arc::make_mut(&mut node.requirements).add(labels::CAPACITY_TYPE, one);
+    node
+}
+
+/// Returns `node` with only the types that cost less than `limit` in every offering that its requirements allow.
+fn cheaper(problem: &Problem, options: &Options, node: &NewNode, limit: f64) -> Result<NewNode, Miss> {
+    let market = Market::new(problem, options, node.pool, &node.requirements);
     let cheaper = node.alternatives.iter().filter(|&&kind| market.worst_price(kind).is_some_and(|worst| worst < limit));
     let priced = cheaper.filter_map(|&kind| market.cheapest(kind).map(|(price, offering)| (price, kind, offering)));
     let mut kept: Vec<(f64, usize, usize)> = priced.collect();
@@ -86,7 +130,7 @@ pub(super) fn below(problem: &Problem, options: &Options, node: &NewNode, limit:
     kept.sort_by(|a, b| a.0.total_cmp(&b.0));
     let &(price, instance_type, offering) = kept.first().ok_or(Miss::Dear)?;
     let alternatives: Arc<[usize]> = kept.iter().map(|&(_, kind, _)| kind).collect();
-    let kept = NewNode { instance_type, offering, price, alternatives, requirements, ..node.clone() };
+    let kept = NewNode { instance_type, offering, price, alternatives, ..node.clone() };
     let count = kept.alternatives.len();
     if choice_is_kept(problem, &kept, &kept.alternatives) { Ok(kept) } else { Err(Miss::Choice(count)) }
 }

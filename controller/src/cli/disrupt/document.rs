@@ -74,13 +74,15 @@ pub(crate) struct Summary {
     pub(crate) moved_pods: usize,
     pub(crate) blocked: usize,
     pub(crate) savings: f64,
+    /// Source of the prices.
+    pub(crate) price_source: String,
     pub(crate) decide_seconds: f64,
     pub(crate) validate_seconds: f64,
 }
 
 impl DisruptionDocument {
-    /// Builds the document of a decision about `input`.
-    pub(super) fn new(input: &DisruptionInput, verdict: &Verdict, now: Timestamp) -> Self {
+    /// Builds the document of a decision about `input`. `price_source` describes where the prices come from.
+    pub(super) fn new(input: &DisruptionInput, verdict: &Verdict, now: Timestamp, price_source: &str) -> Self {
         let Verdict { decision, decide_seconds, validate_seconds } = verdict;
         let commands = CommandDocument::all(input, &decision.pods, &decision.commands);
         let blocked: Vec<BlockedNode> =
@@ -95,6 +97,7 @@ impl DisruptionDocument {
             moved_pods: decision.pods.len(),
             blocked: blocked.len(),
             savings: dollars(commands.iter().map(|command| command.savings).sum()),
+            price_source: price_source.to_owned(),
             decide_seconds: *decide_seconds,
             validate_seconds: *validate_seconds,
         };

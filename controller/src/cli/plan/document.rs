@@ -132,6 +132,9 @@ pub(crate) struct Summary {
     pub(crate) lower_bound_hourly_price: f64,
     pub(crate) expected_hourly_price: f64,
     pub(crate) price_source: String,
+    /// The same with the age of the prices, which depends on the time of the command.
+    #[serde(skip)]
+    pub(crate) aged_price_source: String,
     pub(crate) solve_seconds: f64,
     pub(crate) bound_seconds: f64,
     pub(crate) validate_seconds: f64,
@@ -163,7 +166,8 @@ impl PlanDocument {
             // Rounding must not raise a proven bound above the price that it bounds.
             lower_bound_hourly_price: dollars(*lower_bound).min(hourly_price),
             expected_hourly_price: dollars(*expected_price),
-            price_source: price_source.clone(),
+            price_source: price_source.plain.clone(),
+            aged_price_source: price_source.aged.clone(),
             solve_seconds: *solve_seconds,
             bound_seconds: *bound_seconds,
             validate_seconds: *validate_seconds,

@@ -194,7 +194,7 @@ fn summary(plan: &PlanDocument, palette: Palette) -> String {
         );
     }
     if new_nodes > 0 {
-        let _ = writeln!(text, "{}", palette.faint(format!("Prices: {}.", plan.summary.price_source)));
+        let _ = writeln!(text, "{}", palette.faint(format!("Prices: {}.", plan.summary.aged_price_source)));
     }
     text
 }

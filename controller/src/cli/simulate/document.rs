@@ -4,6 +4,8 @@ use muster_simulate::trace::Entry;
 use muster_simulate::{NodeAtEnd, Outcome};
 use serde::Serialize;
 
+use super::super::prices::PriceWords;
+
 /// Simulated day.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,6 +39,9 @@ pub(crate) struct Bill {
     pub(crate) karpenter_like: Option<f64>,
     /// Source of the prices.
     pub(crate) price_source: String,
+    /// The same with the age of the prices, which depends on the time of the command.
+    #[serde(skip)]
+    pub(crate) aged_price_source: String,
 }
 
 /// Summary of the day in figures.
@@ -60,7 +65,7 @@ pub(crate) struct Summary {
 // === impl SimulationDocument ===
 
 impl SimulationDocument {
-    pub(crate) fn new(outcome: &Outcome, rival: Option<&Outcome>, seed: u64, price_source: &str) -> Self {
+    pub(crate) fn new(outcome: &Outcome, rival: Option<&Outcome>, seed: u64, price_source: PriceWords) -> Self {
         use muster_simulate::trace::Event;
         let launches = outcome.trace.iter().filter(|entry| matches!(entry.event, Event::Launched { .. })).count();
         Self {
@@ -75,7 +80,8 @@ impl SimulationDocument {
                 paid: cents(outcome.paid),
                 lower_bound: cents(outcome.bound),
                 karpenter_like: rival.map(|rival| cents(rival.paid)),
-                price_source: price_source.to_owned(),
+                price_source: price_source.plain,
+                aged_price_source: price_source.aged,
             },
             summary: Summary {
                 launches,

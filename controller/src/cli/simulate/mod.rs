@@ -6,6 +6,7 @@ mod text;
 
 use std::io::{Write, stdin};
 
+use jiff::Timestamp;
 use muster_manifest::snapshot::Settings;
 use muster_manifest::{self as manifest, Fault, NodeClass};
 use muster_scheduling::disrupt;
@@ -25,16 +26,17 @@ use super::progress::Progress;
 use super::settings::{Packing, SimulateSettings};
 use super::types::Supply;
 
-/// Plays a day and prints it. The outer error means that it could not be played, the inner one that a rule was broken.
+/// Plays a day and prints it; `now` is the time to which the age of prices is computed. The outer error means that it could not be played, the inner one that a rule was broken.
 pub(crate) fn print(
     out: &mut dyn Write,
     settings: &SimulateSettings,
+    now: Timestamp,
     progress: &mut Progress,
     stdout: Palette,
     stderr: Palette,
 ) -> Result<Result<(), Failure>, Failure> {
     let SimulateSettings { files, packing, script, seed, format, .. } = settings;
-    let supply = Supply::open(&settings.catalogue)?;
+    let supply = Supply::open(&settings.catalogue, progress)?;
     progress.stage("reading manifests");
     let (manifests, mut objects) = manifest::read_with_raw(files, &mut stdin().lock(), &check)?;
     let written =
@@ -50,7 +52,7 @@ pub(crate) fn print(
     let default_spread = scheduler_config.as_deref().map(manifest::read_scheduler_config).transpose()?;
     progress.clear();
     let said = |remark: &Remark| written.as_ref().map(|written| said(remark, written));
-    let told = remarks.iter().filter_map(said).chain(gate_warnings.iter().cloned());
+    let told = remarks.iter().filter_map(said).chain(gate_warnings.iter().chain(supply.warnings()).cloned());
     report(&manifests, &told.collect::<Vec<_>>(), stderr);
     let snapshot = Settings {
         gates: gates.of_files(),
@@ -96,7 +98,8 @@ pub(crate) fn print(
         })?);
     }
     progress.clear();
-    let document = SimulationDocument::new(&outcome, rival.as_ref(), *seed, &supply.price_source());
+    let price_source = supply.price_source(manifests.node_classes.iter(), now);
+    let document = SimulationDocument::new(&outcome, rival.as_ref(), *seed, price_source);
     match format {
         Format::Table => end(out, &mut story, &document, stdout)?,
         Format::Data(format) => write_document(out, &document, *format)?,

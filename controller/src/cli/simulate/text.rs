@@ -80,7 +80,12 @@ pub(super) fn summary(day: &SimulationDocument, palette: Palette) -> String {
     let _ = writeln!(
         text,
         "\n{} pods run, {} wait; pods waited {:.1} hours all together. {} writes, {} calls of the cloud.\nPrices: {}.",
-        summary.pods, summary.waiting, summary.waited_hours, summary.writes, summary.cloud_calls, bill.price_source
+        summary.pods,
+        summary.waiting,
+        summary.waited_hours,
+        summary.writes,
+        summary.cloud_calls,
+        bill.aged_price_source
     );
     text
 }

@@ -40,7 +40,7 @@ fn of_region(region: &str) -> Option<Types> {
             Architecture::Arm64 => "arm64",
         };
         let of_type = Facts {
-            price: prices.on_demand,
+            price: prices.linux.on_demand,
             architecture,
             bare_metal: facts.bare_metal,
             spot: facts.usage.spot,
