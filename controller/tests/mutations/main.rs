@@ -8,7 +8,7 @@ mod mutate;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use muster_aws::catalogue;
+use muster_aws::{Prices, catalogue, prices};
 use muster_manifest::snapshot::{Settings, assemble};
 use muster_manifest::{Manifests, read};
 use muster_scheduling::explain::Explainer;
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 const OBJECTS: &str = include_str!("objects.yaml");
 const CATALOGUE: &str = include_str!("catalogue.json");
+const PRICES: &str = include_str!("prices.json");
 
 /// Beyond this many pods a mutation only tests how long packing takes.
 const MOST_PODS: usize = 300;
@@ -27,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 static DOCUMENTS: LazyLock<Vec<Value>> =
     LazyLock::new(|| OBJECTS.split("\n---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect());
+static PRICE_LISTS: LazyLock<Vec<Value>> = LazyLock::new(|| serde_json::from_str(PRICES).unwrap());
 static TYPES: LazyLock<Catalogue> = LazyLock::new(|| catalogue::read(CATALOGUE).unwrap().into());
 
 /// How far the mutations came.
@@ -38,6 +40,7 @@ struct Tally {
     /// Plans that the validator refuses: they are never shown, but each is a gap of the packer.
     invalid: usize,
     catalogues: usize,
+    prices: usize,
     slowest: Duration,
 }
 
@@ -71,6 +74,7 @@ impl Tally {
             planned: self.planned + other.planned,
             invalid: self.invalid + other.invalid,
             catalogues: self.catalogues + other.catalogues,
+            prices: self.prices + other.prices,
             slowest: self.slowest.max(other.slowest),
         }
     }
@@ -84,6 +88,10 @@ fn run_here(seed: u64, count: usize) -> Tally {
             let bytes = broken_catalogue(&mut dice);
             let _witness = Witness(number, &bytes);
             see_catalogue_through(&bytes, &mut tally);
+        } else if number % 10 == 5 {
+            let bytes = broken_prices(&mut dice);
+            let _witness = Witness(number, &bytes);
+            see_prices_through(&bytes, &mut tally);
         } else {
             let bytes = broken_manifests(&mut dice);
             let _witness = Witness(number, &bytes);
@@ -136,6 +144,20 @@ fn broken_catalogue(dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
+/// A price list of our own, or output of the AWS CLI, whose products are broken before they become strings.
+fn broken_prices(dice: &mut Dice) -> Vec<u8> {
+    let mut document = dice.pick(&PRICE_LISTS).clone();
+    (0..dice.roll(4)).for_each(|_| change(&mut document, dice));
+    if let Some(products) = document.get_mut("PriceList").and_then(Value::as_array_mut) {
+        products.iter_mut().filter(|product| product.is_object()).for_each(|one| *one = one.to_string().into());
+    }
+    let mut bytes = written(&[document], dice);
+    if dice.roll(4) == 0 {
+        damage(&mut bytes, dice);
+    }
+    bytes
+}
+
 fn written(documents: &[Value], dice: &mut Dice) -> Vec<u8> {
     let is_yaml = dice.roll(2) == 0;
     let texts = documents.iter().map(|document| {
@@ -166,6 +188,30 @@ fn see_catalogue_through(bytes: &[u8], tally: &mut Tally) {
         Ok(types) => {
             tally.catalogues += 1;
             plan(&SOUND, &types.into(), 0, tally);
+        }
+        Err(error) => {
+            tally.refused += 1;
+            assert!(!error.to_string().contains('\n') && !error.hint().is_empty(), "{error}");
+        }
+    }
+}
+
+fn see_prices_through(bytes: &[u8], tally: &mut Tally) {
+    match prices::read(&String::from_utf8_lossy(bytes), "us-east-1") {
+        Ok(reading) => {
+            tally.prices += 1;
+            let list = reading.prices;
+            assert!(!list.is_empty());
+            for name in list.names() {
+                let mut laid_over = Prices::default();
+                list.lay_over(name, &mut laid_over);
+                let rates = [laid_over.linux, laid_over.windows];
+                let of_rates =
+                    rates.iter().flat_map(|one| one.on_demand.iter().chain(one.spot.iter().flat_map(|it| it.values())));
+                assert!(
+                    of_rates.clone().count() > 0 && of_rates.into_iter().all(|price| *price > 0.0 && price.is_finite())
+                );
+            }
         }
         Err(error) => {
             tally.refused += 1;
@@ -207,9 +253,9 @@ fn the_objects_are_sound_before_they_are_broken() {
 
 /// A mutator that breaks all or nothing would prove little.
 fn check(count: usize, tally: &Tally) {
-    let Tally { refused, read, planned, catalogues, .. } = tally;
+    let Tally { refused, read, planned, catalogues, prices, .. } = tally;
     assert!(*refused > count / 10 && *read > count / 10 && *planned > count / 10, "{tally:?}");
-    assert!(*catalogues > count / 100, "{tally:?}");
+    assert!(*catalogues > count / 100 && *prices > count / 100, "{tally:?}");
 }
 
 #[test]

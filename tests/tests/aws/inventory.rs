@@ -1,7 +1,10 @@
 //! Instance types and prices, asked of EC2, beside those that are embedded.
 
-use muster_aws::{ClassSettings, Inventory, PriceSource};
+use std::collections::BTreeMap;
+
+use muster_aws::{AmiFamily, ClassSettings, Inventory, PriceSource};
 use muster_tests::ec2::{Calls, REGION};
+use serde_json::json;
 
 use crate::fixture::{CONTROLLER, World};
 
@@ -31,6 +34,38 @@ async fn asked_types_are_those_that_are_embedded() {
         assert_eq!((asked.ebs, asked.instance_storage), (embedded.ebs, embedded.instance_storage), "{name}");
         assert!(!asked.zones.is_empty(), "{name}");
     }
+}
+
+#[tokio::test]
+async fn windows_has_prices_of_its_own_once_there_is_a_class_of_it() {
+    let world = World::bare().await;
+    world.ec2.spot().set_price("m5.large", "us-east-1a", 0.0321);
+    let refresh = async || {
+        world.cloud.refresh_on_demand_prices().await.unwrap();
+        world.cloud.refresh_spot_prices().await.unwrap();
+        world.cloud.inventory()
+    };
+    let windows = ClassSettings { ami_family: AmiFamily::Windows2022, ..ClassSettings::default() };
+    let price = |inventory: &Inventory, capacity_type: &str| {
+        let m5 = inventory.instance_type("m5.large", &windows).unwrap();
+        let is_there = |one: &&muster_scheduling::model::Offering| {
+            one.zone() == Some("us-east-1a") && one.capacity_type() == Some(capacity_type)
+        };
+        m5.offerings.iter().find(is_there).unwrap().price.unwrap()
+    };
+    let is = |price: f64, expected: f64| assert!((price - expected).abs() < 1e-6, "{price}, not {expected}");
+    let inventory = refresh().await;
+    // The test EC2 takes five cents for each of two vCPUs, and Muster 4.6 where it has not asked.
+    is(price(&inventory, "on-demand"), 0.096 + 0.1);
+    is(price(&inventory, "spot"), 0.0321 + 0.092);
+    assert!(inventory.prices("m5.large").unwrap().windows.spot.is_none(), "nobody needs them");
+    assert!(inventory.prices("m7g.large").unwrap().windows.on_demand.is_none(), "no Windows on ARM");
+
+    let class = world.class(json!({ "amiSelectorTerms": [{ "alias": "windows2022@latest" }] }));
+    world.cloud.learn_class(class, None, &BTreeMap::new());
+    let inventory = refresh().await;
+    is(price(&inventory, "spot"), 0.0321 + 0.1);
+    assert_eq!(inventory.prices("m5.large").unwrap().linux.spot.as_ref().unwrap().get("us-east-1a"), Some(&0.0321));
 }
 
 #[tokio::test]

@@ -10,5 +10,6 @@ mod faults;
 mod fixture;
 mod inventory;
 mod launches;
+mod prices;
 mod templates;
 mod zonal_shifts;

@@ -95,7 +95,9 @@ fn broken_price_lists_are_refused_with_the_place() {
         OWN.replace(from, to)
     };
     let as_json = |text: &str| serde_saphyr::from_str::<Value>(text).unwrap().to_string();
-    let many: String = (0..70_000).fold(String::new(), |all, number| format!("{all}  t{number}.large: 1\n"));
+    let prices: serde_json::Map<String, Value> =
+        (0..=100_000).map(|number| (format!("t{number}.large"), 1.into())).collect();
+    let many = json!({"apiVersion": "muster.dev/v1", "kind": "PriceList", "onDemand": prices});
     let cases = [
         ("nothing", String::new()),
         ("a word", "hello".to_owned()),
@@ -131,10 +133,7 @@ fn broken_price_lists_are_refused_with_the_place() {
         ("malformed YAML", with("kind: PriceList", "kind: [PriceList")),
         ("no prices", OWN.split("onDemand").next().unwrap().to_owned()),
         ("a name of a thousand letters", with("c7g.large: 0.0612", &format!("{}: x", "n".repeat(1000)))),
-        (
-            "more prices than there are",
-            with("windows:\n", "windows:\n").replace("  m5.large: 0.05\n", &(many.clone() + &many.replace("t", "u"))),
-        ),
+        ("more prices than there are", many.to_string()),
     ];
     let told = cases.map(|(name, text)| format!("=== {name}\n{}", refused(&text)));
     insta::assert_snapshot!(told.join("\n"));
@@ -243,7 +242,6 @@ fn broken_output_is_refused_with_the_place() {
     let cases = [
         ("a negative spot price", history("\"0.021\"", "\"-0.021\"")),
         ("a spot price that is no number", history("\"0.021\"", "\"NaN\"")),
-        ("a spot price that is a number", history("\"0.021\"", "0.021")),
         ("no spot price", history("\"SpotPrice\":\"0.021\",", "")),
         ("no time", history("2026-11-26T10:00:00Z", "yesterday")),
         ("no list", json!({"SpotPriceHistory": {}}).to_string()),

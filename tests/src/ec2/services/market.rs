@@ -21,7 +21,8 @@ use super::prices;
 const STEP: SignedDuration = SignedDuration::from_hours(4);
 /// How far back the history goes before the proxy's start.
 const HISTORY: SignedDuration = SignedDuration::from_hours(7 * 24);
-const PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
+const WINDOWS: &str = "Windows";
+const PRODUCTS: [&str; 3] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)", WINDOWS];
 const PAGE: usize = 1000;
 
 /// What the test has set, and since when there is a market.
@@ -134,14 +135,17 @@ pub(super) fn history(shared: &Shared, request: &Request, request_id: &str) -> R
         let Some(list_price) = facts.price else { continue };
         for zone in facts.zones.iter().filter(|zone| wanted.zones.has(zone)) {
             let changes = state.market.changes(list_price, name, zone, from, to);
-            entries.extend(changes.into_iter().map(|(at, price)| (at, name, zone, price)));
+            entries.extend(changes.into_iter().map(|(at, price)| (at, name, zone, price, facts)));
         }
     }
     entries.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| (a.1, a.2).cmp(&(b.1, b.2))));
     let products = PRODUCTS.into_iter().filter(|product| wanted.products.has(product)).collect::<Vec<_>>();
+    let is_sold = |facts: &prices::Facts, product: &str| product != WINDOWS || facts.architecture == "x86_64";
     let all = entries.iter().flat_map(|entry| products.iter().map(move |product| (entry, *product)));
-    let total = entries.len() * products.len();
-    let page = all.skip(offset).take(size).map(|((at, name, zone, price), product)| {
+    let all = all.filter(|(entry, product)| is_sold(entry.4, product)).collect::<Vec<_>>();
+    let total = all.len();
+    let page = all.into_iter().skip(offset).take(size).map(|((at, name, zone, price, facts), product)| {
+        let price = if product == WINDOWS { prices::with_licence(*price, facts) } else { *price };
         vec![
             xml::leaf("instanceType", name.as_ref()),
             xml::leaf("productDescription", product),

@@ -53,6 +53,11 @@ fn of_region(region: &str) -> Option<Types> {
     Some(types.collect())
 }
 
+/// USD per hour for Windows, with its licence: other than what Muster takes where it knows no price.
+pub(super) fn with_licence(linux: f64, facts: &Facts) -> f64 {
+    linux + 0.05 * f64::from(facts.vcpus)
+}
+
 /// USD per hour for Linux. `None`: no list price is known.
 pub(in crate::ec2) fn on_demand_price(region: &str, instance_type: &str) -> Option<f64> {
     types(region).get(instance_type)?.price

@@ -1,4 +1,4 @@
-//! The Price List service: `GetProducts` for Linux on demand.
+//! The Price List service: `GetProducts` for Linux and Windows on demand.
 
 use serde_json::{Value, json};
 
@@ -9,6 +9,22 @@ use super::super::request::Request;
 use super::prices::{self, Facts};
 
 const PAGE: usize = 100;
+
+/// One operating system as it is sold.
+#[derive(Debug, Clone, Copy)]
+struct Offer {
+    system: &'static str,
+    license_model: &'static str,
+    has_licence: bool,
+}
+
+const INCLUDED: &str = "No License required";
+const OFFERS: [Offer; 3] = [
+    Offer { system: "Linux", license_model: INCLUDED, has_licence: false },
+    Offer { system: "Windows", license_model: INCLUDED, has_licence: true },
+    // Whoever has a licence pays what Linux costs.
+    Offer { system: "Windows", license_model: "Bring your own license", has_licence: false },
+];
 
 pub(super) fn answer(request: &Request) -> Option<Result<Answer, ApiError>> {
     match request.action.as_str() {
@@ -36,7 +52,14 @@ fn products(request: &Request) -> Result<Answer, ApiError> {
         .iter()
         .filter_map(|(name, facts)| Some((name, facts, facts.price?)))
         .filter(|(name, _, _)| field("instanceType").is_none_or(|wanted| wanted == &***name))
-        .map(|(name, facts, price)| (attributes(name, facts, region), name, price))
+        .flat_map(|(name, facts, linux)| {
+            let offers = OFFERS.into_iter();
+            let offers = offers.filter(move |one| one.system == "Linux" || facts.architecture == "x86_64");
+            offers.map(move |offer| {
+                let price = if offer.has_licence { prices::with_licence(linux, facts) } else { linux };
+                (attributes(name, facts, region, offer), name, price)
+            })
+        })
         .filter(|(attributes, _, _)| filters.iter().all(|(field, value)| has(attributes, field, value)))
         .collect::<Vec<_>>();
     let offset = text(asked, "NextToken").and_then(|token| token.parse().ok()).unwrap_or(0);
@@ -51,12 +74,13 @@ fn products(request: &Request) -> Result<Answer, ApiError> {
     Ok(Answer::json(200, &body))
 }
 
-fn attributes(name: &str, facts: &Facts, region: &str) -> Value {
+fn attributes(name: &str, facts: &Facts, region: &str, offer: Offer) -> Value {
     let (family, tenancy) =
         if facts.bare_metal { ("Compute Instance (bare metal)", "Dedicated") } else { ("Compute Instance", "Shared") };
     json!({
         "instanceType": name, "productFamily": family, "tenancy": tenancy, "regionCode": region,
-        "serviceCode": "AmazonEC2", "servicecode": "AmazonEC2", "operatingSystem": "Linux", "preInstalledSw": "NA",
+        "serviceCode": "AmazonEC2", "servicecode": "AmazonEC2", "operatingSystem": offer.system,
+        "licenseModel": offer.license_model, "preInstalledSw": "NA",
         "capacitystatus": "Used", "marketoption": "OnDemand", "vcpu": facts.vcpus.to_string(),
         "memory": format!("{} GiB", facts.memory_mib / 1024),
     })

@@ -28,7 +28,7 @@ struct SpotPrice(f64);
 
 impl<'de> Deserialize<'de> for SpotPrice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(PriceVisitor).map(Self)
+        deserializer.deserialize_any(PriceVisitor).map(Self)
     }
 }
 
