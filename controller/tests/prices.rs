@@ -79,8 +79,8 @@ impl Desk {
 
 #[track_caller]
 fn only_node(plan: &Value) -> &Value {
-    let [node] = plan["newNodes"].as_array().unwrap().as_slice() else { panic!("{plan:#}") };
-    node
+    assert_eq!(plan["newNodes"].as_array().unwrap().len(), 1, "{plan:#}");
+    &plan["newNodes"][0]
 }
 
 #[test]

@@ -111,11 +111,11 @@ impl FromIterator<(Arc<str>, ShiftEnd)> for ZonalShifts {
     fn from_iter<T: IntoIterator<Item = (Arc<str>, ShiftEnd)>>(shifts: T) -> Self {
         let mut all: BTreeMap<Arc<str>, ShiftEnd> = BTreeMap::new();
         for (zone, end) in shifts {
+            let is_room = all.len() < MOST;
             match all.get_mut(&zone) {
                 Some(known) if known.until() < end.until() => *known = end,
-                Some(_) => {}
-                None if all.len() < MOST => drop(all.insert(zone, end)),
-                None => {}
+                None if is_room => drop(all.insert(zone, end)),
+                Some(_) | None => {}
             }
         }
         Self(all)

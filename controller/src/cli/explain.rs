@@ -41,7 +41,7 @@ pub(crate) fn print(
     match (format, &explanation) {
         (Format::Table, Explanation::Pod(pod)) => out.write_all(text::pod(pod, palette).as_bytes())?,
         (Format::Table, Explanation::Node(node)) => out.write_all(text::node(node, palette).as_bytes())?,
-        (Format::Data(format), _) => return Ok(write_document(out, &explanation, *format)?),
+        (Format::Data(format), _) => return write_document(out, &explanation, *format),
     }
     Ok(out.write_all(inputs.price_source.line(palette).as_bytes())?)
 }

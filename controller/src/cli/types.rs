@@ -30,7 +30,7 @@ pub(crate) enum Supply {
         /// All types.
         ec2: &'static Ec2,
         /// Prices that replace the embedded ones.
-        prices: GivenPrices,
+        prices: Box<GivenPrices>,
     },
     /// The types of a file, the same for every NodeClass.
     File(Catalogue),
@@ -43,7 +43,7 @@ impl Supply {
             CatalogueSource::Embedded { region, prices } => {
                 let ec2 = Ec2::embedded().map_err(|error| Failure::Internal(error.to_string()))?;
                 let region = ec2.region(region).map_err(|error| Failure::Usage(error.to_string()))?;
-                let prices = GivenPrices::read(prices, region, ec2, progress)?;
+                let prices = Box::new(GivenPrices::read(prices, region, ec2, progress)?);
                 Ok(Self::Embedded { region, ec2, prices })
             }
             CatalogueSource::File(file) => {

@@ -7,7 +7,7 @@ use super::{API_VERSION, KIND, LONGEST_YAML, MOST_DOLLARS};
 #[non_exhaustive]
 pub enum PriceListError {
     /// The text is not valid JSON or YAML.
-    #[error("{}{reason}", line(*.line))]
+    #[error("{}{reason}", prefix(*.line))]
     Syntax {
         /// Line, from 1, if known.
         line: Option<usize>,
@@ -15,7 +15,7 @@ pub enum PriceListError {
         reason: String,
     },
     /// A field is missing or has an invalid value.
-    #[error("{}`{field}`: {problem}", line(*.line))]
+    #[error("{}`{field}`: {problem}", prefix(*.line))]
     Field {
         /// Line, from 1, if known.
         line: Option<usize>,
@@ -46,7 +46,7 @@ pub enum PriceListError {
     TooLong,
 }
 
-fn line(line: Option<usize>) -> String {
+fn prefix(line: Option<usize>) -> String {
     line.map(|line| format!("line {line}: ")).unwrap_or_default()
 }
 
