@@ -149,7 +149,7 @@ fn several_files_add_up_and_the_later_one_counts() {
         format!("{} in {} for {}", node["instanceType"], node["zone"], node["price"]).replace('"', "")
     };
     assert_eq!(bought(&plan(&["prices.yaml"])), "r5.large in us-east-1b for 0.0033");
-    assert_eq!(bought(&plan(&["prices.yaml", "dear.yaml"])), "r5.large in us-east-1a for 0.0202");
+    assert_eq!(bought(&plan(&["prices.yaml", "dear.yaml"])), "m5.xlarge in us-east-1a for 0.02", "its price on demand");
     assert_eq!(bought(&plan(&["dear.yaml", "prices.yaml"])), "r5.large in us-east-1b for 0.0033");
     let both = plan(&["prices.yaml", "history.json"]);
     assert_eq!(bought(&both), "m5.large in us-east-1a for 0.0009", "the pool has no subnet in us-east-1f");

@@ -47,7 +47,7 @@ struct Document {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "an object")]
 struct Product {
     #[serde(default)]
     product_family: Option<String>,

@@ -15,6 +15,8 @@ use super::{PriceList, PriceListError};
 pub const LONGEST_YAML: usize = 16 << 20;
 /// Maximum number of characters of the input in a message.
 const LONGEST_QUOTE: usize = 120;
+/// Ends of messages of the YAML parser: its own place, and advice for those who call it.
+const ADVICE: [&str; 3] = [" at line ", "; use from_str", ", set DuplicateKeyPolicy"];
 
 /// Content of a file with prices.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -78,7 +80,9 @@ fn yaml_error(error: &serde_saphyr::Error, path: &Path) -> PriceListError {
     let line = error.location().and_then(|location| usize::try_from(location.line()).ok()).filter(|line| *line > 0);
     let text = error.without_snippet().to_string();
     let reason = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("unknown cause");
-    let reason = reason.split(" at line ").next().unwrap_or(reason).trim();
+    let cut = |reason: &str, end: &str| reason.split(end).next().unwrap_or(reason).to_owned();
+    let reason = ADVICE.into_iter().fold(reason.to_owned(), |reason, end| cut(&reason, end));
+    let reason = reason.trim();
     fault(line, path, reason, true)
 }
 
