@@ -133,10 +133,26 @@ impl<'m> Pairs<'m> {
     }
 }
 
-/// Returns for each node of the input whether it is being deleted.
-pub(super) fn deleting_nodes(manifests: &Manifests) -> Vec<bool> {
+/// What becomes of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Prospect {
+    /// It stays.
+    Stays,
+    /// It is drained, rebooted and used again.
+    Reboots,
+    /// It is being deleted.
+    Goes,
+}
+
+/// Returns what becomes of each node of the input.
+pub(super) fn prospects(manifests: &Manifests) -> Vec<Prospect> {
     let pairs = Pairs::new(manifests);
-    manifests.nodes.iter().zip(&pairs.claim_of_node).map(|(node, claim)| is_deleting(node, *claim)).collect()
+    let prospect = |(node, claim): (&Node, &Option<&NodeClaim>)| match claim {
+        _ if is_deleting(node, *claim) => Prospect::Goes,
+        Some(claim) if is_rebooting(claim) => Prospect::Reboots,
+        _ => Prospect::Stays,
+    };
+    manifests.nodes.iter().zip(&pairs.claim_of_node).map(prospect).collect()
 }
 
 fn is_deleting(node: &Node, claim: Option<&NodeClaim>) -> bool {

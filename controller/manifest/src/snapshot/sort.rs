@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::disruption::Guards;
 use super::expand::Roots;
-use super::nodes::deleting_nodes;
+use super::nodes::{Prospect, prospects};
 use super::resolve::{PodIdentity, Resolver};
 use crate::{Manifests, Owner, Pod, PodTemplate};
 
@@ -51,10 +51,8 @@ impl Sorted {
         resolver: &mut Resolver<'_>,
         guards: &mut Guards<'_>,
     ) -> Self {
-        // Node names, with true for nodes that are being deleted.
-        let deleting = deleting_nodes(manifests);
-        let nodes: FxHashMap<&str, bool> =
-            manifests.nodes.iter().zip(deleting).map(|(node, deleting)| (&*node.meta.name, deleting)).collect();
+        let names = manifests.nodes.iter().map(|node| &*node.meta.name);
+        let nodes: FxHashMap<&str, Prospect> = names.zip(prospects(manifests)).collect();
         let mut sorted = Self { pending: Vec::new(), telling: Vec::new(), bound: BTreeMap::new() };
         let mut pods = manifests.pods.iter().peekable();
         for workload in &manifests.workloads {
@@ -92,7 +90,13 @@ impl Sorted {
         self.pending.push(pod);
     }
 
-    fn add(&mut self, pod: &Pod, nodes: &FxHashMap<&str, bool>, resolver: &mut Resolver<'_>, guards: &mut Guards<'_>) {
+    fn add(
+        &mut self,
+        pod: &Pod,
+        nodes: &FxHashMap<&str, Prospect>,
+        resolver: &mut Resolver<'_>,
+        guards: &mut Guards<'_>,
+    ) {
         let fate = fate(pod, nodes);
         if fate == Fate::Nowhere {
             return;
@@ -158,14 +162,16 @@ pub(super) fn release(bound: &mut BTreeMap<Arc<str>, Vec<Bound>>, problem: &mut 
     }
 }
 
-fn fate<'p>(pod: &'p Pod, nodes: &FxHashMap<&str, bool>) -> Fate<'p> {
+fn fate<'p>(pod: &'p Pod, nodes: &FxHashMap<&str, Prospect>) -> Fate<'p> {
     if pod.terminal {
         return Fate::Nowhere;
     }
     if let Some(node) = &pod.node {
         return match nodes.get(&**node) {
             // Its node is being removed, so it needs another one.
-            Some(true) if is_reschedulable(pod) => Fate::Pending,
+            Some(Prospect::Goes) if is_reschedulable(pod) => Fate::Pending,
+            // It is gone before the node is used again, and its room is there for its successor.
+            Some(Prospect::Reboots) if pod.deleting => Fate::Nowhere,
             Some(_) => Fate::Bound(node),
             None => Fate::Nowhere,
         };
@@ -174,7 +180,7 @@ fn fate<'p>(pod: &'p Pod, nodes: &FxHashMap<&str, bool>) -> Fate<'p> {
         return Fate::Nowhere;
     }
     match &pod.nominated_node {
-        Some(node) if nodes.get(&**node) == Some(&false) => Fate::Bound(node),
+        Some(node) if nodes.get(&**node).is_some_and(|one| *one != Prospect::Goes) => Fate::Bound(node),
         _ => Fate::Pending,
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_api::{NodeClaim, NodeClassReference};
 use muster_cloud::after;
-use muster_stages::notices;
 use muster_stages::pools;
 use muster_stages::provision::RETRY;
 use muster_stages::state::{Changed, Cluster, Kind};
@@ -86,6 +85,11 @@ impl<P: Provider> Leader<P> {
             self.decide_at = Some(now);
         }
         self.schedule_nominations(changed, &cluster, now);
+        drop(cluster);
+        // Only now may it be known that a NodePool launches nodes in a zone that is shifted away.
+        if [Kind::NodePool, Kind::Ec2NodeClass].into_iter().any(|kind| changed.kinds.contains(kind)) {
+            self.tell_of_shifts();
+        }
     }
 
     /// Records which of the sets whose nodes another actor deleted have pods. Nothing is read while there are none.
@@ -108,8 +112,14 @@ impl<P: Provider> Leader<P> {
         self.has_changed = true;
         self.window.arrive("zonal shifts", now);
         self.pass_schedule.hurry();
-        let told = notices::zonal_shifts(&self.context.cluster_cache.read(), &change, P::CLASS);
-        self.tell(Step::act(told.into_iter().map(Write::Event)), Audience::People);
+        self.tell_of_shifts();
+    }
+
+    /// Tells NodePools of the zones that are shifted away, or are not any more.
+    fn tell_of_shifts(&mut self) {
+        let context = Arc::clone(&self.context);
+        let news = self.told_shifts.news(&context.cluster_cache.read(), self.shifts.known(), P::CLASS);
+        self.tell(Step::act(news.into_iter().map(Write::Event)), Audience::People);
     }
 
     /// Forgets what was derived from objects that have changed.

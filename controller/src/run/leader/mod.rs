@@ -25,6 +25,7 @@ use jiff::Timestamp;
 use muster_cloud::after;
 use muster_stages::disruption::{CommandStart, DisruptionPlanner, PassSchedule};
 use muster_stages::lifecycle::Answers;
+use muster_stages::notices::ToldShifts;
 use muster_stages::provision::{LaunchHold, Window};
 use muster_stages::step::Step;
 use tokio::sync::mpsc;
@@ -106,6 +107,7 @@ struct Leader<P> {
     /// NodePools whose launches were held after the last round.
     holds: BTreeMap<String, LaunchHold>,
     shifts: ShiftWatch,
+    told_shifts: ToldShifts,
     is_planning_disruption: bool,
     /// True while commands are being begun. They are not reconciled until that is done, because an incomplete command
     /// would be repaired.
@@ -147,6 +149,7 @@ pub(super) async fn lead<P: Provider>(
     let (begun, timing) = (now(), context.settings.timing);
     let mut leader = Leader {
         shifts: ShiftWatch::of(&context.provider),
+        told_shifts: ToldShifts::default(),
         context,
         commands: WorkQueue::default(),
         // A new leader has not computed nominations yet: a node that waits for its pods would seem empty.

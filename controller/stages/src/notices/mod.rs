@@ -24,7 +24,7 @@ pub use blocked::blocked;
 pub use pods::holds;
 pub use pools::incompatible;
 pub use progress::progress;
-pub use zonal_shifts::zonal_shifts;
+pub use zonal_shifts::ToldShifts;
 
 use muster_api::NodeClaim;
 

@@ -1,10 +1,14 @@
 //! The Price List service: `GetProducts` for Linux and Windows on demand.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
 
 use super::super::answer::{Answer, ApiError};
 use super::super::digest::hex;
 use super::super::faults::unsupported;
+use super::super::lock;
 use super::super::request::Request;
 use super::prices::{self, Facts};
 
@@ -43,35 +47,44 @@ fn products(request: &Request) -> Result<Answer, ApiError> {
     let filters = asked.get("Filters").and_then(Value::as_array).cloned().unwrap_or_default();
     let filters =
         filters.iter().filter_map(|filter| Some((text(filter, "Field")?, text(filter, "Value")?))).collect::<Vec<_>>();
-    let field = |name: &str| filters.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str());
-    let Some(region) = field("regionCode") else {
+    let Some((_, region)) = filters.iter().find(|(field, _)| field == "regionCode") else {
         return Err(ApiError::new(400, "InvalidParameterException", "a filter on regionCode is needed here"));
     };
-    let types = prices::types(region);
-    let matching = types
-        .iter()
-        .filter_map(|(name, facts)| Some((name, facts, facts.price?)))
-        .filter(|(name, _, _)| field("instanceType").is_none_or(|wanted| wanted == &***name))
-        .flat_map(|(name, facts, linux)| {
-            let offers = OFFERS.into_iter();
-            let offers = offers.filter(move |one| one.system == "Linux" || facts.architecture == "x86_64");
-            offers.map(move |offer| {
-                let price = if offer.has_licence { prices::with_licence(linux, facts) } else { linux };
-                (attributes(name, facts, region, offer), name, price)
-            })
-        })
-        .filter(|(attributes, _, _)| filters.iter().all(|(field, value)| has(attributes, field, value)))
-        .collect::<Vec<_>>();
+    let matching = matching(region, &filters);
     let offset = text(asked, "NextToken").and_then(|token| token.parse().ok()).unwrap_or(0);
     let size = asked.get("MaxResults").and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok());
     let size = size.filter(|size| (1..=PAGE).contains(size)).unwrap_or(PAGE);
-    let page =
-        matching.iter().skip(offset).take(size).map(|(attributes, name, price)| product(attributes, name, *price));
-    let mut body = json!({ "FormatVersion": "aws_v1", "PriceList": page.collect::<Vec<_>>() });
+    let page: Vec<&String> = matching.iter().skip(offset).take(size).collect();
+    let mut body = json!({ "FormatVersion": "aws_v1", "PriceList": page });
     if offset + size < matching.len() {
         body["NextToken"] = (offset + size).to_string().into();
     }
     Ok(Answer::json(200, &body))
+}
+
+/// The products that all filters match. They never change, and a controller asks for them page by page, each time it starts.
+fn matching(region: &str, filters: &[(String, String)]) -> Arc<Vec<String>> {
+    static KNOWN: Mutex<BTreeMap<Vec<(String, String)>, Arc<Vec<String>>>> = Mutex::new(BTreeMap::new());
+    let mut known = lock(&KNOWN);
+    Arc::clone(known.entry(filters.to_vec()).or_insert_with(|| Arc::new(products_of(region, filters))))
+}
+
+fn products_of(region: &str, filters: &[(String, String)]) -> Vec<String> {
+    let types = prices::types(region);
+    let name_is = filters.iter().find(|(field, _)| field == "instanceType").map(|(_, value)| value.as_str());
+    let priced = types.iter().filter_map(|(name, facts)| Some((name, facts, facts.price?)));
+    let asked_for = priced.filter(|(name, _, _)| name_is.is_none_or(|wanted| wanted == &***name));
+    let offers = asked_for.flat_map(|(name, facts, linux)| {
+        let offers = OFFERS.into_iter();
+        let offers = offers.filter(move |one| one.system == "Linux" || facts.architecture == "x86_64");
+        offers.map(move |offer| {
+            let price = if offer.has_licence { prices::with_licence(linux, facts) } else { linux };
+            (attributes(name, facts, region, offer), name, price)
+        })
+    });
+    let matching =
+        offers.filter(|(attributes, _, _)| filters.iter().all(|(field, value)| has(attributes, field, value)));
+    matching.map(|(attributes, name, price)| product(&attributes, name, price)).collect()
 }
 
 fn attributes(name: &str, facts: &Facts, region: &str, offer: Offer) -> Value {

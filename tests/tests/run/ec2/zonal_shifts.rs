@@ -161,6 +161,7 @@ async fn nodes_stay_in_their_zone_unless_their_pool_asks_that_they_leave() {
     ground.ec2.zonal_shifts().start(&of_b, HOUR);
     let controller = ground.heeding_controller().await;
     is_shifted(&controller, &of_b).await;
+    ground.pool_is_ready().await;
     ground.deploy(3, json!({})).await;
     ground.running(3, SOON).await;
     let up = |nodes: &[Node]| nodes.len() == 3 && nodes.iter().all(is_up);

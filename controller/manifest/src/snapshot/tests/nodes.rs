@@ -92,6 +92,20 @@ fn a_claim_that_ends_takes_its_node_along() {
 }
 
 #[test]
+fn pods_that_are_evicted_hold_no_room_on_a_node_that_is_rebooted() {
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, deletionTimestamp: '2026-11-26T21:00:00Z'}, \
+        spec: {nodeName: n, containers: [{name: m, resources: {requests: {cpu: 2}}}]}}";
+    let of = |condition: &str| {
+        let claim = CLAIM.replace("status: {", &format!("status: {{conditions: [{condition}], "));
+        let here = "{key: karpenter.sh/rebooting, effect: NoSchedule}";
+        let snapshot = snapshot(&[&claim, &node("karpenter.sh/registered: 'true'", here), pod].concat());
+        (snapshot.problem.nodes[0].bound.len(), taints(&snapshot.problem.nodes[0]).len(), snapshot.problem.pods.len())
+    };
+    assert_eq!(of("{type: Rebooting, status: 'True', lastTransitionTime: '2026-11-26T20:59:00Z'}"), (0, 0, 0));
+    assert_eq!(of("{type: Rebooting, status: 'False', lastTransitionTime: '2026-11-26T20:59:00Z'}"), (1, 1, 0));
+}
+
+#[test]
 fn a_claim_and_its_node_are_one_by_the_instance_whatever_the_claim_says_of_the_name() {
     let claim = CLAIM
         .replace("name: k,", "name: k, deletionTimestamp: '2026-01-01T00:00:00Z',")
