@@ -76,8 +76,8 @@ pub(crate) enum Command {
     Simulate(SimulateArguments),
     /// List the instance types in use, with capacity, overhead and prices
     ///
-    /// With `-o json` or `-o yaml` in the form that `--catalog` reads back: `muster types --prices live -o yaml` keeps the
-    /// prices of now in a file. Types whose price is not known are listed and never launched.
+    /// With `-o json` or `-o yaml` in the form that `--catalog` reads back: `muster types --prices live -o yaml` keeps
+    /// the prices of now in a file. Types whose price is not known are listed and never launched.
     Types(TypesArguments),
     /// Rewrite manifests of v1alpha5 and v1beta1 as v1
     ///

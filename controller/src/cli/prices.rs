@@ -1,4 +1,4 @@
-//! `--prices`: prices of files and of AWS, laid over those of the embedded catalogue, and where they come from, in words.
+//! `--prices`: prices of files and of AWS, laid over those of the embedded catalogue, and the text about their source.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::io::stdin;
 use std::path::Path;
 
 use jiff::Timestamp;
-use muster_aws::prices::{self, OperatingSystem, PriceList, Reading, WINDOWS_LICENCE};
+use muster_aws::prices::{self, OperatingSystem, PriceFile, PriceList, WINDOWS_LICENCE};
 use muster_aws::{Ec2, PriceSource, Prices, Region};
 use muster_manifest::{self as manifest, Source};
 
@@ -155,8 +155,8 @@ impl PriceWords {
 }
 
 /// Returns the warnings about prices that are not used.
-fn unused(name: &str, reading: &Reading, region: &'static Region, ec2: &'static Ec2) -> Vec<String> {
-    let Reading { prices, elsewhere, is_cut_off } = reading;
+fn unused(name: &str, reading: &PriceFile, region: &'static Region, ec2: &'static Ec2) -> Vec<String> {
+    let PriceFile { prices, elsewhere, is_cut_off } = reading;
     let region_name = region.name();
     let mut warnings = Vec::new();
     if *elsewhere > 0 {
@@ -179,7 +179,7 @@ fn unused(name: &str, reading: &Reading, region: &'static Region, ec2: &'static 
     warnings
 }
 
-fn read_file(file: &Path, region: &Region) -> Result<(String, Reading), Failure> {
+fn read_file(file: &Path, region: &Region) -> Result<(String, PriceFile), Failure> {
     let Source { name, text, .. } = manifest::read_one(file, &mut stdin().lock())?;
     match prices::read(&text, region.name()) {
         Ok(reading) => Ok((name, reading)),

@@ -89,8 +89,8 @@ impl Ec2Cloud {
         Ok(prices.len())
     }
 
-    /// Refreshes spot prices, and returns the number of pools with a price. Those for Windows are asked for once there is
-    /// a class of Windows; until then they are those for Linux with the licence.
+    /// Refreshes spot prices, and returns the number of pools with a price. Those for Windows are asked for once there
+    /// is a class of Windows; until then they are those for Linux with the licence.
     ///
     /// # Errors
     /// If the call fails; the prices are then unchanged.

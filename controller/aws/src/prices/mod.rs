@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub use error::PriceListError;
 pub use licence::WINDOWS_LICENCE;
 pub use list::{OperatingSystem, PriceList};
-pub use read::{LONGEST_YAML, Reading, read};
+pub use read::{LONGEST_YAML, PriceFile, read};
 pub use source::PriceSource;
 
 use crate::facts::InstanceTypeFacts;

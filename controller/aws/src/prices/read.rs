@@ -20,7 +20,7 @@ const ADVICE: [&str; 3] = [" at line ", "; use from_str", ", set DuplicateKeyPol
 
 /// Content of a file with prices.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Reading {
+pub struct PriceFile {
     /// Its prices.
     pub prices: PriceList,
     /// Number of prices of other regions, which are left out.
@@ -34,7 +34,7 @@ pub struct Reading {
 ///
 /// # Errors
 /// If `text` is none of these, a value in it is invalid, or it has no price of the region.
-pub fn read(text: &str, region: &str) -> Result<Reading, PriceListError> {
+pub fn read(text: &str, region: &str) -> Result<PriceFile, PriceListError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let seed = DocumentSeed { region };
     let mut track = Track::new();
@@ -52,7 +52,7 @@ pub fn read(text: &str, region: &str) -> Result<Reading, PriceListError> {
         });
         read.map_err(|error| yaml_error(&error, &track.path()))?
     };
-    document.into_reading(region)
+    document.into_file(region)
 }
 
 /// Limits that suffice for any text of this length: only repeated aliases exceed them.

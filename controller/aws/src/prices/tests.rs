@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{OperatingSystem, PriceList, Prices, Rates, Reading, read};
+use super::{OperatingSystem, PriceFile, PriceList, Prices, Rates, read};
 use crate::embedded::Ec2;
 use crate::facts::InstanceTypeFacts;
 use crate::family::AmiFamily;
@@ -25,7 +25,7 @@ windows:
     m5.large: {us-east-1a: 0.11}
 ";
 
-fn reading(text: &str) -> Reading {
+fn reading(text: &str) -> PriceFile {
     read(text, REGION).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -54,7 +54,7 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn own_prices_replace_those_of_their_types() {
-    let Reading { prices, elsewhere, is_cut_off } = reading(OWN);
+    let PriceFile { prices, elsewhere, is_cut_off } = reading(OWN);
     assert_eq!((prices.len(), elsewhere, is_cut_off), (6, 0, false));
     let at = "2026-11-20T00:00:00Z".parse().unwrap();
     assert_eq!((prices.on_demand_at, prices.spot_at), (Some(at), Some(at)));
@@ -169,7 +169,7 @@ fn of_a_spot_price_history_the_newest_entry_of_each_pool_counts() {
         entry("m5.large", "us-east-1-bos-1a", "Linux/UNIX", "0.05", "2026-11-26T11:00:00+00:00"),
         entry("m5.large", "eu-west-1a", "Linux/UNIX", "0.001", "2026-11-28T11:00:00+00:00"),
     ]});
-    let Reading { prices, elsewhere, is_cut_off } = reading(&history.to_string());
+    let PriceFile { prices, elsewhere, is_cut_off } = reading(&history.to_string());
     assert_eq!((elsewhere, is_cut_off), (1, false));
     assert_eq!((prices.on_demand_at, prices.spot_at), (None, Some("2026-11-26T13:20:00Z".parse().unwrap())));
     let m5 = laid_over(&prices, "m5.large");
@@ -220,7 +220,7 @@ fn of_a_price_list_plain_instances_on_demand_count() {
         product(&json!({}), "Dedicated Host", "5.069"),
         Value::String(r#"{"product": {"attributes": {"group": "ELB:Balancer"}}}"#.to_owned()),
     ]});
-    let Reading { prices, elsewhere, is_cut_off } = reading(&list.to_string());
+    let PriceFile { prices, elsewhere, is_cut_off } = reading(&list.to_string());
     assert_eq!((prices.len(), elsewhere, is_cut_off), (3, 1, true));
     assert_eq!((prices.on_demand_at, prices.spot_at), (Some("2026-11-20T18:00:00Z".parse().unwrap()), None));
     let m5 = laid_over(&prices, "m5.large");

@@ -133,7 +133,7 @@ impl<'m> Pairs<'m> {
     }
 }
 
-/// What becomes of a node.
+/// Future of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prospect {
     /// It stays.
@@ -144,7 +144,7 @@ pub(super) enum Prospect {
     Goes,
 }
 
-/// Returns what becomes of each node of the input.
+/// Returns the future of each node of the input.
 pub(super) fn prospects(manifests: &Manifests) -> Vec<Prospect> {
     let pairs = Pairs::new(manifests);
     let prospect = |(node, claim): (&Node, &Option<&NodeClaim>)| match claim {

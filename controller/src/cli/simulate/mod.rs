@@ -26,7 +26,8 @@ use super::progress::Progress;
 use super::settings::{Packing, SimulateSettings};
 use super::types::Supply;
 
-/// Plays a day and prints it; `now` is the time to which the age of prices is computed. The outer error means that it could not be played, the inner one that a rule was broken.
+/// Plays a day and prints it; `now` is the time to which the age of prices is computed. The outer error means that it
+/// could not be played, the inner one that a rule was broken.
 pub(crate) fn print(
     out: &mut dyn Write,
     settings: &SimulateSettings,

@@ -12,7 +12,7 @@ use super::event;
 use crate::state::Cluster;
 use crate::step::{Event, EventType, Subject};
 
-/// What NodePools have been told of: names of NodePools, each with the ID of a zone that is shifted away.
+/// Shifts that NodePools have been told of: names of NodePools, each with the ID of a zone that is shifted away.
 ///
 /// A NodePool is told once it can be known that it launches nodes there, which may be later than the shift begins: its
 /// class has no zones before it was looked up.

@@ -8,8 +8,8 @@
 //!   a pod of the set is pending, and a node launched for the set in the last ten minutes does not accept it any more,
 //!   because of its taints or labels, or was deleted by another actor within three minutes ──► refusing;
 //!   until that node accepts it again, or two hours after the last such node. They count if they outnumber the nodes of
-//!   the last ten minutes that accept the set. Deletions count no longer once the set has had no pods: whoever scales it
-//!   down and removes its nodes by hand wants neither.
+//!   the last ten minutes that accept the set. Deletions count no longer once the set has had no pods: whoever scales
+//!   it down and removes its nodes by hand wants neither.
 //!
 //!   fruitless NodeClaims of a set   none      1, 2                    3 and more
 //!   launches for the set            all       one, then wait          none for 10, 20, 40 min, 1 h; then one
@@ -137,8 +137,8 @@ impl Fruitless {
         }
     }
 
-    /// Records that a pod of `set` is still pending, and another actor deleted the node of `claim`, launched for the set,
-    /// at this time.
+    /// Records that a pod of `set` is still pending, and another actor deleted the node of `claim`, launched for the
+    /// set, at this time.
     pub(super) fn note_lost(&mut self, set: &Arc<str>, claim: &str, lost: Timestamp, now: Timestamp) {
         let launches = self.launches(set, now);
         if launches.lost.insert(claim.to_owned(), lost).is_none() {

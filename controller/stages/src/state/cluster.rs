@@ -254,7 +254,8 @@ impl Cluster {
     /// Returns those of the sets that have pods that have not ended and are not being deleted.
     #[must_use]
     pub fn live_among(&self, sets: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
-        // The name of a set begins with its namespace. That of a pod is put together only if the namespace is one of these.
+        // The name of a set begins with its namespace. That of a pod is put together only if the namespace is one of
+        // these.
         let namespaces: BTreeSet<&str> = sets.iter().filter_map(|set| set.split('/').next()).collect();
         let of_these = self.pods().filter(|pod| namespaces.contains(&*pod.pod.namespace));
         let live = of_these.filter(|pod| !pod.pod.deleting && !pod.pod.terminal);

@@ -62,7 +62,8 @@ fn products(request: &Request) -> Result<Answer, ApiError> {
     Ok(Answer::json(200, &body))
 }
 
-/// The products that all filters match. They never change, and a controller asks for them page by page, each time it starts.
+/// The products that all filters match. They never change, and a controller asks for them page by page, each time it
+/// starts.
 fn matching(region: &str, filters: &[(String, String)]) -> Arc<Vec<String>> {
     static KNOWN: Mutex<BTreeMap<Vec<(String, String)>, Arc<Vec<String>>>> = Mutex::new(BTreeMap::new());
     let mut known = lock(&KNOWN);

@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visito
 
 use super::own::{OnDemandSeed, SpotSeed, WindowsSeed};
 use super::spot_history::SpotHistorySeed;
-use super::{Reading, quoted};
+use super::{PriceFile, quoted};
 use crate::prices::list::{Full, MOST_PRICES};
 use crate::prices::{API_VERSION, KIND, OperatingSystem, PriceList, PriceListError, product};
 
@@ -51,7 +51,7 @@ impl Elsewhere {
 
 impl Document {
     /// Checks the fields that belong together.
-    pub(super) fn into_reading(mut self, region: &str) -> Result<Reading, PriceListError> {
+    pub(super) fn into_file(mut self, region: &str) -> Result<PriceFile, PriceListError> {
         if !self.is_output {
             let at = self.check(region)?;
             (self.prices.on_demand_at, self.prices.spot_at) = (Some(at), Some(at));
@@ -65,7 +65,7 @@ impl Document {
                 PriceListError::OtherRegion { found, expected }
             });
         }
-        Ok(Reading { prices, elsewhere: elsewhere.count, is_cut_off })
+        Ok(PriceFile { prices, elsewhere: elsewhere.count, is_cut_off })
     }
 
     /// Checks a price list of our own, and returns its time.
