@@ -30,6 +30,9 @@ const OFFERS: [Offer; 3] = [
     Offer { system: "Windows", license_model: "Bring your own license", has_licence: false },
 ];
 
+/// Names of attributes, and the one value that each must have.
+type Filters = Vec<(String, String)>;
+
 pub(super) fn answer(request: &Request) -> Option<Result<Answer, ApiError>> {
     match request.action.as_str() {
         "GetProducts" => Some(products(request)),
@@ -65,7 +68,7 @@ fn products(request: &Request) -> Result<Answer, ApiError> {
 /// The products that all filters match. They never change, and a controller asks for them page by page, each time it
 /// starts.
 fn matching(region: &str, filters: &[(String, String)]) -> Arc<Vec<String>> {
-    static KNOWN: Mutex<BTreeMap<Vec<(String, String)>, Arc<Vec<String>>>> = Mutex::new(BTreeMap::new());
+    static KNOWN: Mutex<BTreeMap<Filters, Arc<Vec<String>>>> = Mutex::new(BTreeMap::new());
     let mut known = lock(&KNOWN);
     Arc::clone(known.entry(filters.to_vec()).or_insert_with(|| Arc::new(products_of(region, filters))))
 }
