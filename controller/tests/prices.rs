@@ -53,7 +53,7 @@ windows:
   onDemand: {r5.large: 0.09}
 ";
 
-/// What `muster` says about files in a folder of their own.
+/// A folder of files, which `muster` is asked about.
 struct Desk(tempfile::TempDir);
 
 impl Desk {

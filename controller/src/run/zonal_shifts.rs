@@ -1,9 +1,10 @@
-//! Zonal shifts as the leader follows them: what closes and opens zones is told once, and decided on at once.
+//! Zonal shifts as the leader follows them: what closes and opens zones is logged once, and decided on at once.
 //!
 //! ```text
-//!   Provider::zonal_shifts ──► ShiftWatch ─┬─ another answer, or an end has come ──► change ─┬► log, metric, events
+//!   Provider::zonal_shifts ──► ShiftWatch ─┬─ another answer, or an end has come ──► change ─┬► log, metric
 //!                                          │                                                  └► pods, nodes: decide
 //!                                          └─ closed_zones ──► snapshots: why nothing is launched, which nodes stay
+//!   ShiftWatch::known, NodePools, classes ──► ToldShifts ──► events: each NodePool is told once
 //! ```
 
 use std::future::pending;

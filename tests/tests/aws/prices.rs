@@ -40,7 +40,7 @@ struct Outcome {
     stderr: String,
 }
 
-/// What `muster` says in `folder`, with these variables and no others.
+/// Output of `muster` in `folder`, with these variables and no others.
 async fn muster(folder: &Path, variables: Vec<(&'static str, String)>, arguments: &[&str]) -> Outcome {
     let mut command = tokio::process::Command::new(built().unwrap());
     command.env_clear().envs(variables).args(arguments).current_dir(folder).kill_on_drop(true);

@@ -151,7 +151,7 @@ async fn what_ec2_does_not_know_in_an_impaired_zone_is_not_taken_for_gone() {
     assert!(world.cloud.get(id).await.unwrap_err().is_not_found());
 }
 
-/// What the policy allows is what is called, and no other resource of ARC.
+/// The policy allows the call that is made, and no other resource of ARC.
 #[tokio::test]
 async fn the_call_is_in_the_table_of_permissions() {
     let world = World::start().await;

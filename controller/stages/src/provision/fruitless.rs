@@ -203,7 +203,8 @@ impl Fruitless {
             }
             !launches.is_empty()
         });
-        self.empty.retain(|_, since| now < after(*since, REMEMBERED));
+        let with_losses = self.sets_with_losses();
+        self.empty.retain(|set, _| with_losses.contains(set));
         self.ended.retain(|_, until| now < after(*until, REMEMBERED));
     }
 
@@ -536,5 +537,19 @@ mod tests {
         let (mut decided, observed) = (decided, fruitless);
         decided.add_observed(&observed);
         assert_eq!(waiting(&mut decided, &set, 70), Allowed::All, "a round that began before does not bring them back");
+    }
+
+    #[test]
+    fn an_end_long_ago_excuses_no_later_deletion() {
+        let (mut fruitless, set) = deleted();
+        fruitless.note_live(&BTreeSet::new(), at(60));
+        fruitless.age(at(1000));
+        for claim in ["d", "e", "f"] {
+            fruitless.note_launched(claim, BTreeSet::from([Arc::clone(&set)]), at(1000));
+            fruitless.observe(claim, Sight::Launched, at(1010));
+            fruitless.observe(claim, Sight::Gone, at(1060));
+        }
+        fruitless.note_live(&BTreeSet::from([Arc::clone(&set)]), at(1060));
+        assert_eq!(waiting(&mut fruitless, &set, 1061), Allowed::NothingUntil(at(1661)));
     }
 }
