@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use aws_sdk_arczonalshift::primitives::DateTime;
 use aws_sdk_arczonalshift::types::{AppliedStatus, AutoshiftAppliedStatus};
+use jiff::Timestamp;
 use muster_cloud::{CloudError, ZonalShifts};
 use tokio::sync::watch;
 
 use super::cloud::Ec2Cloud;
-use super::templates::moment;
 use crate::rate_limits::Family;
 use crate::zonal_shifts::{ReportedShift, in_effect};
 
@@ -43,7 +44,7 @@ impl Ec2Cloud {
         let shifts = answer.zonal_shifts().iter().map(|one| ReportedShift {
             zone: one.away_from().to_owned(),
             is_applied: *one.applied_status() == AppliedStatus::Applied,
-            expires: Some(moment(one.expiry_time())),
+            expires: Some(whole_second_after(one.expiry_time())),
         });
         let autoshifts = answer.autoshifts().iter().map(|one| ReportedShift {
             zone: one.away_from().to_owned(),
@@ -58,5 +59,25 @@ impl Ec2Cloud {
             is_news
         });
         Ok(())
+    }
+}
+
+/// Returns the first whole second that is not before this moment: no launch may come a fraction of a second too early. An
+/// invalid moment becomes the Unix epoch.
+fn whole_second_after(moment: &DateTime) -> Timestamp {
+    let second = moment.secs().saturating_add(i64::from(moment.subsec_nanos() > 0));
+    Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shift_ends_no_fraction_of_a_second_early() {
+        let end =
+            |second, nanosecond| whole_second_after(&DateTime::from_secs_and_nanos(second, nanosecond)).as_second();
+        assert_eq!([end(30, 0), end(30, 1), end(30, 999_000_000)], [30, 31, 31]);
+        assert_eq!(end(i64::MAX, 1), 0);
     }
 }
