@@ -71,7 +71,12 @@ impl Failure {
             #[cfg(feature = "cluster")]
             Self::Run(RunError::Broken(_)) => 1,
             #[cfg(feature = "cluster")]
-            Self::Run(RunError::NoAgents | RunError::Types(_) | RunError::Cluster(ClusterError::Kubeconfig { .. }))
+            Self::Run(
+                RunError::NoAgents
+                | RunError::Traces(_)
+                | RunError::Types(_)
+                | RunError::Cluster(ClusterError::Kubeconfig { .. }),
+            )
             | Self::Cluster(ClusterError::Kubeconfig { .. }) => 2,
             #[cfg(feature = "cluster")]
             Self::Run(RunError::Ec2(error)) if error.is_usage() => 2,

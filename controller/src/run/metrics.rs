@@ -45,10 +45,12 @@ use tokio::time::Instant;
 use self::catalogue as names;
 use self::disruption::Disruption;
 use self::observed::Observed;
+pub(super) use self::observed::PodTimes;
 use self::page::{Page, Rendered};
 use self::scrape::Scrape;
 use self::series::Series;
 pub(super) use self::work::{Controller, Ended, Work};
+use super::traces::Traces;
 use crate::agents::Boots;
 use crate::permissions::Permission;
 use crate::watch::ClusterCache;
@@ -81,13 +83,14 @@ impl Metrics {
         cluster_cache: &ClusterCache,
         provider: &'static str,
         clock: fn() -> Timestamp,
+        traces: Traces,
         of_cloud: impl FnOnce(&mut Registry),
     ) -> Self {
         let mut registry = Registry::default();
         of_cloud(&mut registry);
         let boots = Boots::new(&mut registry);
         let series = Series::default();
-        let observed = Observed::new(series.clone(), clock);
+        let observed = Observed::new(series.clone(), traces, clock);
         cluster_cache.tell(Arc::new(observed.clone()));
         Self {
             registry: Arc::new(registry),

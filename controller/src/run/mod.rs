@@ -31,6 +31,7 @@ mod reconcile;
 mod round;
 mod serve;
 mod static_capacity;
+mod traces;
 mod unhealthy;
 mod unregistered_nodes;
 mod work_queue;
@@ -59,6 +60,8 @@ use self::context::{LeaderContext, Settings};
 pub use self::dry_run::{Disruption, Launch, Report, Unplaced};
 use self::election::{Candidate, Standing};
 use self::metrics::Metrics;
+use self::traces::Traces;
+pub use self::traces::TracesError;
 use crate::agents;
 use crate::ec2;
 use crate::edge::{Edge, Fence, Pace, Pause, Recorder, WriteObserver};
@@ -163,6 +166,9 @@ pub enum RunError {
     /// EC2 cannot be used.
     #[error(transparent)]
     Ec2(#[from] ec2::StartError),
+    /// Traces cannot be sent.
+    #[error(transparent)]
+    Traces(#[from] TracesError),
     /// A port cannot be bound.
     #[error("port {port} cannot be served: {reason}\n\nhint: choose another one with `{option}`")]
     Port {
@@ -265,7 +271,7 @@ pub async fn observe_in<P: Provider>(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let (cluster_cache, mut following) = watch::follow(&client, extras(&options));
-    let metrics = Metrics::new(&cluster_cache, P::NAME, now, |registry| cloud.register(registry));
+    let metrics = Metrics::new(&cluster_cache, P::NAME, now, Traces::default(), |registry| cloud.register(registry));
     // The gate is dropped, so the fence stays closed and stops any attempted write.
     let (_, fence) = Fence::closed();
     let (qps, burst) = options.pace;
@@ -297,7 +303,8 @@ pub async fn run_in<P: Provider>(
     let ((qps, burst), namespace, lease) = (options.pace, options.namespace.clone(), options.lease.clone());
     let identity = identity();
     let (cluster_cache, mut following) = watch::follow(&client, extras(&options));
-    let metrics = Metrics::new(&cluster_cache, P::NAME, now, |registry| cloud.register(registry));
+    let traces = Traces::from_env()?;
+    let metrics = Metrics::new(&cluster_cache, P::NAME, now, traces.clone(), |registry| cloud.register(registry));
     let served = serve::serve((options.metrics_port, options.health_port), metrics.clone(), cluster_cache.clone())?;
     tracing::info!(metrics = %served.metrics, health = %served.health, identity, "started");
     let provider = cloud.clone();
@@ -352,6 +359,7 @@ pub async fn run_in<P: Provider>(
     };
     // The reconciliations in progress have been dropped: nothing more is written, and the Lease can be released.
     standing.end().await;
+    traces.end().await;
     tracing::info!("stopped");
     broken.map_or(Ok(()), |why| Err(RunError::Broken(why)))
 }

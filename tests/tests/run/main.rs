@@ -38,3 +38,4 @@ mod spread;
 mod static_pools;
 mod takeover;
 mod told;
+mod traces;

@@ -12,12 +12,14 @@ use muster_stages::state::{ConditionChange, Kind, Milestone, Removal};
 
 use super::catalogue::{self as names, OfKind};
 use super::series::Series;
+use crate::run::traces::Traces;
 use crate::watch::MilestoneObserver;
 
 /// Counts transitions while this replica leads; clones share everything.
 #[derive(Debug, Clone)]
 pub(super) struct Observed {
     series: Series,
+    traces: Traces,
     leads: Arc<AtomicBool>,
     /// By `namespace/name`. As many as there are pods without a node, and pods that have one and are not ready yet.
     times: Arc<Mutex<BTreeMap<Arc<str>, PodTimes>>>,
@@ -25,17 +27,19 @@ pub(super) struct Observed {
 }
 
 /// Times of a pod that was seen without a node and has not been ready yet.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PodTimes {
-    pub(super) created: Timestamp,
+#[derive(Debug, Clone)]
+pub(in crate::run) struct PodTimes {
+    #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "traces are named after it"))]
+    pub(in crate::run) uid: Box<str>,
+    pub(in crate::run) created: Timestamp,
     /// Time at which it was seen without a node.
-    pub(super) seen: Timestamp,
+    pub(in crate::run) seen: Timestamp,
     /// Time of the first decision about it.
-    pub(super) decided: Option<Timestamp>,
+    pub(in crate::run) decided: Option<Timestamp>,
     /// Time of the first decision that gave it a node.
-    pub(super) placed: Option<Timestamp>,
-    pub(super) is_bound: bool,
-    pub(super) has_resource_claims: bool,
+    pub(in crate::run) placed: Option<Timestamp>,
+    pub(in crate::run) is_bound: bool,
+    pub(in crate::run) has_resource_claims: bool,
 }
 
 impl PodTimes {
@@ -47,8 +51,8 @@ impl PodTimes {
 // === impl Observed ===
 
 impl Observed {
-    pub(super) fn new(series: Series, clock: fn() -> Timestamp) -> Self {
-        Self { series, leads: Arc::default(), times: Arc::default(), clock }
+    pub(super) fn new(series: Series, traces: Traces, clock: fn() -> Timestamp) -> Self {
+        Self { series, traces, leads: Arc::default(), times: Arc::default(), clock }
     }
 
     /// Records whether this replica leads.
@@ -83,8 +87,9 @@ impl Observed {
     fn pod(&self, milestone: &Milestone, now: Timestamp) {
         let mut times = self.lock();
         match milestone {
-            Milestone::PodWaits { path, created, has_resource_claims } => {
+            Milestone::PodWaits { path, uid, created, has_resource_claims } => {
                 let pod = PodTimes {
+                    uid: uid.clone(),
                     created: created.unwrap_or(now),
                     seen: now,
                     decided: None,
@@ -94,11 +99,12 @@ impl Observed {
                 };
                 times.insert(Arc::clone(path), pod);
             }
-            Milestone::PodBound(path) => {
+            Milestone::PodBound { path, node } => {
                 let Some(pod) = times.get_mut(path) else { return };
                 pod.is_bound = true;
                 let labels = [pod.dynamic_resources()];
                 if self.leads() {
+                    self.traces.pod_bound(path, node, pod, now);
                     self.series.observe(&names::PODS_BOUND_DURATION, &labels, between(pod.created, now));
                     if let Some(placed) = pod.placed {
                         let duration = between(placed, now);
@@ -119,7 +125,7 @@ impl Observed {
             Milestone::PodGone(path) => {
                 times.remove(path);
             }
-            Milestone::Condition(_) | Milestone::Removed(_) => {}
+            Milestone::Condition(_) | Milestone::NodeInitialized(_) | Milestone::Removed(_) => {}
         }
     }
 
@@ -195,7 +201,8 @@ impl MilestoneObserver for Observed {
                 // The times of pods are kept by each replica, since it may lead before they are ready.
                 Milestone::Condition(change) if self.leads() => self.condition(change),
                 Milestone::Removed(removal) if self.leads() => self.removed(removal, now),
-                Milestone::Condition(_) | Milestone::Removed(_) => {}
+                Milestone::NodeInitialized(start) if self.leads() => self.traces.node_initialized(start),
+                Milestone::Condition(_) | Milestone::NodeInitialized(_) | Milestone::Removed(_) => {}
                 pod => self.pod(pod, now),
             }
         }
@@ -232,7 +239,7 @@ mod tests {
     }
 
     fn observed() -> Observed {
-        Observed::new(Series::default(), || Timestamp::from_second(100).unwrap())
+        Observed::new(Series::default(), Traces::default(), || Timestamp::from_second(100).unwrap())
     }
 
     #[test]
@@ -240,11 +247,12 @@ mod tests {
         let observed = observed();
         let path: Arc<str> = "x/a".into();
         let created = Timestamp::from_second(90).ok();
-        let waits = Milestone::PodWaits { path: Arc::clone(&path), created, has_resource_claims: false };
+        let waits =
+            Milestone::PodWaits { path: Arc::clone(&path), uid: "1".into(), created, has_resource_claims: false };
         observed.observe(&[waits]);
         observed.lead(true);
         observed.decided([("x/a", true), ("x/other", true)].into_iter(), Timestamp::from_second(98).unwrap());
-        observed.observe(&[Milestone::PodBound(Arc::clone(&path))]);
+        observed.observe(&[Milestone::PodBound { path: Arc::clone(&path), node: "n".into() }]);
         assert!(observed.times()[&path].is_bound);
         observed.observe(&[Milestone::PodReady(Arc::clone(&path)), Milestone::PodReady(path)]);
         assert!(observed.times().is_empty());

@@ -22,19 +22,28 @@ pub enum Milestone {
     PodWaits {
         /// `namespace/name`.
         path: Arc<str>,
+        /// Its UID.
+        uid: Box<str>,
         /// Its creation time.
         created: Option<Timestamp>,
         /// True if it asks for dynamic resources.
         has_resource_claims: bool,
     },
     /// A pod was bound to a node.
-    PodBound(Arc<str>),
+    PodBound {
+        /// `namespace/name` of the pod.
+        path: Arc<str>,
+        /// Name of the node.
+        node: Arc<str>,
+    },
     /// A pod became ready.
     PodReady(Arc<str>),
     /// A pod was deleted, or has ended.
     PodGone(Arc<str>),
     /// A status condition changed.
     Condition(Box<ConditionChange>),
+    /// A node was initialized.
+    NodeInitialized(Box<NodeStart>),
     /// An object was removed.
     Removed(Box<Removal>),
 }
@@ -58,6 +67,29 @@ pub struct ConditionChange {
     pub message: String,
     /// Time of the change.
     pub at: Timestamp,
+}
+
+/// The start of a node, from the decision to launch it until it was initialized. Times are those of the NodeClaim, to the second.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeStart {
+    /// UID of the NodeClaim.
+    pub uid: String,
+    /// Name of the NodeClaim.
+    pub claim: String,
+    /// Name of the node.
+    pub node: String,
+    /// Labels of the NodeClaim.
+    pub of: NodeLabels,
+    /// Instance type.
+    pub instance_type: String,
+    /// Creation time of the NodeClaim.
+    pub created: Timestamp,
+    /// Time at which the instance was launched.
+    pub launched: Timestamp,
+    /// Time at which the node was registered.
+    pub registered: Timestamp,
+    /// Time at which the node was initialized.
+    pub initialized: Timestamp,
 }
 
 /// The removal of an object.
@@ -105,13 +137,14 @@ pub(super) fn of_pod(path: &Arc<str>, old: Option<&LivePod>, new: &LivePod, all:
     match old {
         None if new.waits() => all.push(Milestone::PodWaits {
             path: path(),
+            uid: new.uid.clone(),
             created: new.created,
             has_resource_claims: !new.pod.template.resource_claims.is_empty(),
         }),
         None => {}
         Some(old) => {
-            if old.pod.node.is_none() && new.pod.node.is_some() {
-                all.push(Milestone::PodBound(path()));
+            if let (None, Some(node)) = (&old.pod.node, &new.pod.node) {
+                all.push(Milestone::PodBound { path: path(), node: Arc::clone(node) });
             }
             if !old.pod.ready && new.pod.ready {
                 all.push(Milestone::PodReady(path()));
@@ -181,6 +214,30 @@ impl LiveClaim {
         told(self.typed.status.as_ref().map_or(&[], |status| status.conditions.as_slice()))
     }
 
+    /// Returns the start of its node, if the node is initialized and was not in `old`.
+    pub(super) fn start_since(&self, old: &Self) -> Option<Milestone> {
+        let since = |claim: &Self, condition: &str| {
+            claim.told().find(|one| one.0 == condition && one.1 == "True").map(|(.., at)| at)
+        };
+        if since(old, nodeclaim::INITIALIZED).is_some() {
+            return None;
+        }
+        let initialized = since(self, nodeclaim::INITIALIZED)?;
+        let meta = &self.typed.metadata;
+        let status = self.typed.status.as_ref()?;
+        Some(Milestone::NodeInitialized(Box::new(NodeStart {
+            uid: meta.uid.clone()?,
+            claim: meta.name.clone()?,
+            node: status.node_name.clone()?,
+            of: NodeLabels::of(meta),
+            instance_type: meta.labels.as_ref()?.get(labels::INSTANCE_TYPE).cloned().unwrap_or_default(),
+            created: meta.creation_timestamp.as_ref()?.0,
+            launched: since(self, nodeclaim::LAUNCHED)?,
+            registered: since(self, nodeclaim::REGISTERED)?,
+            initialized,
+        })))
+    }
+
     /// Returns its removal.
     pub(super) fn removal(&self) -> Milestone {
         let ending = |one: &ConditionState<'_>| one.0 == nodeclaim::INSTANCE_TERMINATING && one.1 == "True";
@@ -238,16 +295,59 @@ mod tests {
         let mut seen = |text: &str| cluster.apply(Kind::Pod, text).milestones;
         let waits = Milestone::PodWaits {
             path: Arc::clone(&path),
+            uid: "1".into(),
             created: "2026-01-01T00:00:00Z".parse().ok(),
             has_resource_claims: false,
         };
         assert_eq!(seen(&pod(None, "Pending", "False")), [waits]);
         assert_eq!(seen(&pod(None, "Pending", "False")), []);
-        assert_eq!(seen(&pod(Some("n"), "Pending", "False")), [Milestone::PodBound(Arc::clone(&path))]);
+        let bound = Milestone::PodBound { path: Arc::clone(&path), node: "n".into() };
+        assert_eq!(seen(&pod(Some("n"), "Pending", "False")), [bound]);
         assert_eq!(seen(&pod(Some("n"), "Running", "True")), [Milestone::PodReady(Arc::clone(&path))]);
         assert_eq!(cluster.remove(Kind::Pod, "x/a").milestones, [Milestone::PodGone(path)]);
         let mut other = Cluster::default();
         assert_eq!(other.apply(Kind::Pod, &pod(Some("n"), "Running", "True")).milestones, [], "it was there before");
+    }
+
+    #[test]
+    fn the_start_of_a_node_is_told_once() {
+        let mut cluster = Cluster::default();
+        let mut seen = |conditions: &[(&str, &str)]| {
+            let conditions: Vec<Value> = conditions
+                .iter()
+                .map(|(kind, time)| json!({"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": time}))
+                .collect();
+            let claim = json!({
+                "metadata": {
+                    "name": "a", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z",
+                    "labels": {"karpenter.sh/nodepool": "general", "node.kubernetes.io/instance-type": "m7g.large"},
+                },
+                "spec": {"nodeClassRef": {"group": "g", "kind": "KWOKNodeClass", "name": "default"}, "requirements": []},
+                "status": {"conditions": conditions, "nodeName": "n"},
+            });
+            let milestones = cluster.apply(Kind::NodeClaim, &claim.to_string()).milestones;
+            let start = |one| if let Milestone::NodeInitialized(start) = one { Some(*start) } else { None };
+            milestones.into_iter().filter_map(start).collect::<Vec<_>>()
+        };
+        let launched = ("Launched", "2026-01-01T00:00:02Z");
+        let registered = ("Registered", "2026-01-01T00:00:30Z");
+        let initialized = ("Initialized", "2026-01-01T00:00:50Z");
+        assert_eq!(seen(&[launched]), []);
+        assert_eq!(seen(&[launched, registered]), []);
+        let [start] = seen(&[launched, registered, initialized]).try_into().unwrap();
+        let expected = NodeStart {
+            uid: "1".to_owned(),
+            claim: "a".to_owned(),
+            node: "n".to_owned(),
+            of: NodeLabels { pool: "general".to_owned(), ..NodeLabels::default() },
+            instance_type: "m7g.large".to_owned(),
+            created: "2026-01-01T00:00:00Z".parse().unwrap(),
+            launched: launched.1.parse().unwrap(),
+            registered: registered.1.parse().unwrap(),
+            initialized: initialized.1.parse().unwrap(),
+        };
+        assert_eq!(start, expected);
+        assert_eq!(seen(&[launched, registered, initialized]), []);
     }
 
     #[test]

@@ -40,6 +40,6 @@ pub use claim_inputs::{ClaimInputs, Surroundings};
 pub use class::LiveClass;
 pub use cluster::{Cluster, LiveBuffer, LiveOverlay};
 pub use kind::Kind;
-pub use milestone::{ConditionChange, Milestone, NodeLabels, Removal};
+pub use milestone::{ConditionChange, Milestone, NodeLabels, NodeStart, Removal};
 pub use pod::{LivePod, Phase};
 pub use round_input::Moment;

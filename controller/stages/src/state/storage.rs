@@ -247,6 +247,7 @@ impl Cluster {
         if let Some(old) = &old {
             let meta = &claim.typed.metadata;
             milestone::of_conditions(Kind::NodeClaim, meta, old.told(), claim.told(), &mut changed.milestones);
+            changed.milestones.extend(claim.start_since(old));
         }
         self.claims.insert(name, Box::new(claim));
     }
