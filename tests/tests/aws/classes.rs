@@ -63,6 +63,33 @@ async fn a_class_in_order_is_ready() {
 }
 
 #[tokio::test]
+async fn a_profile_that_karpenter_has_created_stays_in_use() {
+    let world = World::bare().await;
+    let iam = aws_sdk_iam::Client::new(&world.ec2.sdk_config("karpenter"));
+    let mut class = world.class(json!({}));
+    let uid = class.metadata.uid.clone().unwrap();
+    let tag = |key: &str, value: &str| aws_sdk_iam::types::Tag::builder().key(key).value(value).build().unwrap();
+    let tags = [tag("kubernetes.io/cluster/shop", "owned"), tag("karpenter.k8s.aws/ec2nodeclass", "default")];
+    // By its path, by its tags where an older release has created it elsewhere, and one of somebody else.
+    let by_path = ("shop_1", format!("/karpenter/us-east-1/shop/{uid}/"), None);
+    let by_tags = ("shop_2", "/".to_owned(), Some(tags.to_vec()));
+    for (name, path, tags) in [by_path, by_tags, ("theirs", "/".to_owned(), None)] {
+        iam.create_instance_profile().instance_profile_name(name).path(path).set_tags(tags).send().await.unwrap();
+        iam.add_role_to_instance_profile().instance_profile_name(name).role_name("nodes").send().await.unwrap();
+    }
+    for (name, stays) in [("shop_1", true), ("shop_2", true), ("theirs", false), ("gone", false)] {
+        class.status = Some(Ec2NodeClassStatus { instance_profile: Some(name.to_owned()), ..Default::default() });
+        let (_, status) = world.judged(&class).await;
+        assert_eq!(status.instance_profile.as_deref() == Some(name), stays, "{name}");
+    }
+    class.status = Some(Ec2NodeClassStatus { instance_profile: Some("shop_2".to_owned()), ..Default::default() });
+    assert_eq!(world.cloud.remove_profiles(&class).await.unwrap(), 3, "ours, and both of Karpenter");
+    let left = iam.list_instance_profiles().send().await.unwrap();
+    let left: Vec<&str> = left.instance_profiles().iter().map(|one| one.instance_profile_name()).collect();
+    assert_eq!(left, ["theirs"]);
+}
+
+#[tokio::test]
 async fn images_by_alias_id_name_and_parameter() {
     let world = World::bare().await;
     let (_, al2023) = world.judged(&world.class(json!({}))).await;

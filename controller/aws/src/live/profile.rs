@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::caller::Caller;
 use super::connection::Connection;
 use crate::error_codes::Meaning;
-use crate::launch::{Cluster, tags_of_class};
+use crate::launch::{Cluster, ownership, tags_of_class};
 use crate::rate_limits::Family;
 
 /// Time for which EC2 may not know a profile that IAM has created. Usually it is ten seconds.
@@ -66,6 +66,9 @@ pub(super) async fn ensure(
         (name, None) => return Ok(name),
         (name, Some(role)) => (name, role),
     };
+    if let Some(there) = in_use(aws, caller, cluster, class, role).await? {
+        return Ok(there);
+    }
     let has_role = match get(aws, caller, &name).await? {
         Some(roles) => roles.iter().any(|one| one == role),
         None => {
@@ -91,18 +94,51 @@ pub(super) async fn ensure(
     Ok(name)
 }
 
+/// Returns the profile in the status of the class, if it was created for the class and has the role.
+///
+/// A part of Karpenter's names is random, so only the status knows the profile that Karpenter has created. It stays in
+/// use: a second one would have the same role.
+async fn in_use(
+    aws: &Connection,
+    caller: &Caller,
+    cluster: &Cluster,
+    class: &Ec2NodeClass,
+    role: &str,
+) -> Result<Option<String>, CloudError> {
+    let told = class.status.as_ref().and_then(|status| status.instance_profile.as_ref());
+    let Some(told) = told.filter(|told| **told != name(cluster, class, role)) else { return Ok(None) };
+    let found = describe(aws, caller, told).await?;
+    let is_it =
+        |profile: &InstanceProfile| is_of(profile, cluster, class) && roles_of(profile).iter().any(|one| one == role);
+    Ok(found.filter(is_it).map(|_| told.clone()))
+}
+
+/// Returns true if the profile was created for the class: its path says so, or, where an older release of Karpenter has
+/// created it elsewhere, its tags.
+fn is_of(profile: &InstanceProfile, cluster: &Cluster, class: &Ec2NodeClass) -> bool {
+    let has = |key: &str, value: &str| profile.tags().iter().any(|tag| tag.key() == key && tag.value() == value);
+    let class_name = class.metadata.name.as_deref().unwrap_or_default();
+    profile.path() == path(cluster, class)
+        || has(&ownership(&cluster.name), "owned") && has(muster_api::labels::EC2NODECLASS, class_name)
+}
+
 /// Returns the roles of the profile, if it exists.
 pub(super) async fn get(aws: &Connection, caller: &Caller, name: &str) -> Result<Option<Vec<String>>, CloudError> {
+    Ok(describe(aws, caller, name).await?.as_ref().map(roles_of))
+}
+
+fn roles_of(profile: &InstanceProfile) -> Vec<String> {
+    profile.roles().iter().map(|role| role.role_name().to_owned()).collect()
+}
+
+async fn describe(aws: &Connection, caller: &Caller, name: &str) -> Result<Option<InstanceProfile>, CloudError> {
     let asked = caller
         .call(Family::Iam, "iam:GetInstanceProfile", || {
             aws.iam.get_instance_profile().instance_profile_name(name).send()
         })
         .await;
     match asked {
-        Ok(answer) => {
-            let roles = answer.instance_profile().map(|profile| profile.roles()).unwrap_or_default();
-            Ok(Some(roles.iter().map(|role| role.role_name().to_owned()).collect()))
-        }
+        Ok(answer) => Ok(answer.instance_profile),
         Err(failure) if failure.meaning() == Meaning::NotFound => Ok(None),
         Err(failure) => Err(failure.into_error(name)),
     }
@@ -146,7 +182,14 @@ pub(super) async fn remove(
     class: &Ec2NodeClass,
 ) -> Result<usize, CloudError> {
     let mut removed = 0;
-    for profile in list(aws, caller, &path(cluster, class)).await? {
+    let mut all = list(aws, caller, &path(cluster, class)).await?;
+    let told = class.status.as_ref().and_then(|status| status.instance_profile.as_ref());
+    if let Some(told) =
+        told.filter(|told| class.spec.role.is_some() && all.iter().all(|one| one.instance_profile_name() != *told))
+    {
+        all.extend(describe(aws, caller, told).await?.filter(|profile| is_of(profile, cluster, class)));
+    }
+    for profile in all {
         let name = profile.instance_profile_name();
         for role in profile.roles() {
             let taken = caller
