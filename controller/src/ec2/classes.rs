@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use muster_api::Ec2NodeClass;
 use muster_api::conditions::nodeclass::{BOOTSTRAP_VALID, VALIDATION_SUCCEEDED};
 use muster_api::nodeclass::Ec2NodeClassStatus;
@@ -156,15 +157,22 @@ impl Ec2 {
         classes.insert(name.clone(), known);
     }
 
-    /// Runs a trial launch unless the cached one has the same inputs and has not expired.
+    /// Runs a trial launch, which creates a launch template, unless the cached one has the same inputs and has not
+    /// expired. A class that is taken over is not tried out at once if Karpenter, or another replica, has done so.
     async fn try_out(&self, class: &Ec2NodeClass, status: &Ec2NodeClassStatus) -> Tried {
         let name = class.metadata.name.as_deref().unwrap_or_default();
         let with = tried_with(class, status);
         let known = self.classes().get(name).and_then(|known| known.trial.clone());
-        if let Some(tried) = known.filter(|tried| tried.with == with && now() < tried.is_good_until()) {
-            return tried;
+        if let Some(tried) = &known
+            && tried.with == with
+            && now() < tried.is_good_until()
+        {
+            return tried.clone();
         }
-        let tried = Tried { with, at: now(), came_to: self.cloud().try_out(name).await };
+        // The status of a class that this process has not tried out is that of the controller before it.
+        let came_to =
+            if known.is_none() && was_tried_out(class, &with) { Ok(()) } else { self.cloud().try_out(name).await };
+        let tried = Tried { with, at: now(), came_to };
         if let Some(known) = self.classes().get_mut(name) {
             known.trial = Some(tried.clone());
         }
@@ -192,6 +200,15 @@ impl Ec2 {
 fn is_in_order(status: &Ec2NodeClassStatus) -> bool {
     let is_true = |kind: &str| status.conditions.iter().any(|one| one.type_ == kind && one.status == "True");
     is_true(VALIDATION_SUCCEEDED) && is_true(BOOTSTRAP_VALID)
+}
+
+/// Returns true if a trial with these inputs has succeeded, as the status of the class says.
+fn was_tried_out(class: &Ec2NodeClass, with: &Value) -> bool {
+    let Some(status) = &class.status else { return false };
+    let is_it = |one: &&Condition| one.type_ == VALIDATION_SUCCEEDED;
+    let told = status.conditions.iter().find(is_it);
+    let is_current = |one: &Condition| one.status == "True" && one.observed_generation == class.metadata.generation;
+    told.is_some_and(is_current) && tried_with(class, status) == *with
 }
 
 /// Returns the inputs of a trial. Subnets are sorted by ID: in the status they are sorted by free addresses, which
