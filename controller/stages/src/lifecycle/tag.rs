@@ -32,7 +32,11 @@ pub(super) fn tag(seen: &Seen<'_>, now: Timestamp) -> Step {
         }
         Some(Err(error)) if !error.is_not_found() => Step::until(after(now, error.turn().unwrap_or(WAIT))),
         Some(_) => {
-            let change = MetaChange::default().annotation(annotations::INSTANCE_TAGGED, "true");
+            // The cluster's name is among the tags of the launch. Without its annotation Karpenter, should it take over,
+            // would tag each instance once more.
+            let change = MetaChange::default()
+                .annotation(annotations::INSTANCE_TAGGED, "true")
+                .annotation(annotations::CLUSTER_NAME_TAGGED, "true");
             Step::act([Write::ClaimMeta { name: seen.name(), change }])
         }
     }

@@ -416,7 +416,7 @@ fn tags() {
                 it.answers.tag = Some(Ok(()));
             },
             100,
-            &["claim x: karpenter.k8s.aws/tagged=true"],
+            &["claim x: compatibility.karpenter.k8s.aws/cluster-name-tagged=true karpenter.k8s.aws/tagged=true"],
         ),
         (
             "A failure is no reason to do it again at once.",
