@@ -25,7 +25,7 @@ pub(crate) async fn reader(cluster: &Cluster) -> std::path::PathBuf {
 }
 
 /// The lines of a log that are JSON.
-fn lines(replica: &Replica) -> Vec<Value> {
+pub(crate) fn lines(replica: &Replica) -> Vec<Value> {
     let text = std::fs::read_to_string(replica.log()).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

@@ -36,6 +36,8 @@ pub(crate) struct Ground {
     pub(crate) client: aws_sdk_ec2::Client,
     /// By zone.
     pub(crate) subnets: BTreeMap<String, String>,
+    /// By zone.
+    pub(crate) zone_ids: BTreeMap<String, String>,
     _kwok: Kwok,
     pub(crate) world: World,
 }
@@ -70,9 +72,13 @@ impl Ground {
             (subnet.availability_zone().unwrap().to_owned(), subnet.subnet_id().unwrap().to_owned())
         };
         let subnets: BTreeMap<String, String> = found.subnets().iter().map(of).collect();
+        let zone = |subnet: &aws_sdk_ec2::types::Subnet| {
+            (subnet.availability_zone().unwrap().to_owned(), subnet.availability_zone_id().unwrap().to_owned())
+        };
+        let zone_ids = found.subnets().iter().map(zone).collect();
         know_cluster(&config, &subnets).await;
         let machines = Machines::start(&ec2, plane.cluster().client());
-        let ground = Self { plane, ec2, machines, client, subnets, _kwok: kwok, world };
+        let ground = Self { plane, ec2, machines, client, subnets, zone_ids, _kwok: kwok, world };
         ground.define().await;
         ground
     }
@@ -91,6 +97,10 @@ impl Ground {
 
     pub(crate) fn classes(&self) -> Api<DynamicObject> {
         self.of_kind("karpenter.k8s.aws", "EC2NodeClass")
+    }
+
+    pub(crate) fn pools(&self) -> Api<DynamicObject> {
+        self.of_kind("karpenter.sh", "NodePool")
     }
 
     fn of_kind(&self, group: &str, kind: &str) -> Api<DynamicObject> {
@@ -218,7 +228,7 @@ impl Ground {
 
     /// Waits until the pool may launch.
     pub(crate) async fn pool_is_ready(&self) {
-        let pools = self.of_kind("karpenter.sh", "NodePool");
+        let pools = self.pools();
         let is = |one: &DynamicObject| condition(one, "Ready").is_some_and(|found| found["status"] == "True");
         wait::until(pools, "general", SOON, "the pool is ready", is).await.unwrap();
     }
