@@ -7,7 +7,12 @@
 //! the domain with the fewest targets. Types and prices are chosen after all pods are placed.
 //!
 //! It avoids two weaknesses of Karpenter: a zone is fixed, not left open, once anti-affinity constrains it, and all
-//! preferred terms are dropped at once if a pod would stay pending.
+//! preferred terms are dropped at once if a pod would stay pending. Plans that are compared may avoid a third: a pod
+//! that a spread of other pods counts goes where that spread still holds.
+
+mod domains;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -21,21 +26,39 @@ use super::headroom::Headroom;
 use super::reserved::Reservations;
 use super::zones::{self, Counts};
 use super::{Draft, finish, groups};
-use crate::compile::{CPU, Compiled, Demand, MEMORY, Part, fits};
+use crate::compile::{CPU, Compiled, MEMORY, Part, fits};
 use crate::model::{PoolState, PreferencePolicy};
 use crate::solution::{Reason, Solution};
 
 /// Returns a plan as Karpenter would make it; `None` if it would inspect more than `steps` claims and shapes.
 pub(super) fn plan(compiled: &Compiled<'_>, steps: usize) -> Option<Solution> {
+    planned(compiled, steps, Spreads::Own)
+}
+
+/// Returns a first-fit plan in which pods that spreads of others count get their domains at once; `None` if there are
+/// none, or if it would inspect more than `steps` claims and shapes.
+pub(super) fn counting_others(compiled: &Compiled<'_>, steps: usize) -> Option<Solution> {
+    planned(compiled, steps, Spreads::Counted)
+}
+
+/// Returns a first-fit plan in which pods keep the spreads of others that count them; `None` as for [`counting_others`].
+pub(super) fn keeping_spreads(compiled: &Compiled<'_>, steps: usize) -> Option<Solution> {
+    planned(compiled, steps, Spreads::Kept)
+}
+
+fn planned(compiled: &Compiled<'_>, steps: usize, spreads: Spreads) -> Option<Solution> {
     let respects = compiled.options.preferences == PreferencePolicy::Respect;
     let asks = respects && (groups::prefers_spread(compiled) || groups::prefers_hosts(compiled));
     let asked = || PreferenceMode { spreads: groups::prefers_spread(compiled), hosts: EACH, ..PreferenceMode::PLAIN };
     let first = if asks { asked() } else { PreferenceMode::PLAIN };
     let mut grouped = Grouped::new(compiled, &first, true);
-    let mut draft = Fitting::new(compiled, &grouped, steps).run()?;
+    if spreads != Spreads::Own && !domains::has_foreign_spreads(&grouped) {
+        return None;
+    }
+    let mut draft = Fitting::new(compiled, &grouped, steps, spreads).run()?;
     if asks && !draft.left.is_empty() {
         let plain = Grouped::new(compiled, &PreferenceMode::PLAIN, true);
-        let other = Fitting::new(compiled, &plain, steps).run()?;
+        let other = Fitting::new(compiled, &plain, steps, spreads).run()?;
         if other.pods_left(&plain) < draft.pods_left(&grouped) {
             (grouped, draft) = (plain, other);
         }
@@ -46,9 +69,21 @@ pub(super) fn plan(compiled: &Compiled<'_>, steps: usize) -> Option<Solution> {
 
 /// Returns a first-fit draft for one reading; `None` if it would inspect more than `steps` claims and shapes.
 pub(super) fn draft(compiled: &Compiled<'_>, grouped: &Grouped, steps: usize) -> Option<Draft> {
-    let mut draft = Fitting::new(compiled, grouped, steps).run()?;
+    let mut draft = Fitting::new(compiled, grouped, steps, Spreads::Own).run()?;
     Reservations::reclaim(compiled, grouped, &mut draft.opened);
     Some(draft)
+}
+
+/// Treatment of pods that spreads of other pods count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spreads {
+    /// As in Karpenter and kube-scheduler: a pod is counted once the domain of its node is known, and keeps only its
+    /// own spreads.
+    Own,
+    /// It gets a domain at once, and is counted there.
+    Counted,
+    /// The same, in a domain in which these spreads hold.
+    Kept,
 }
 
 /// Units on a node, with the totals that decide whether others fit.
@@ -93,6 +128,7 @@ struct Fitting<'a> {
     order: BTreeSet<(usize, usize)>,
     /// Remaining number of claims and shapes that may be inspected.
     steps: usize,
+    spreads: Spreads,
     headroom: Headroom,
     counts: Counts,
     counting: Vec<FixedBitSet>,
@@ -130,7 +166,7 @@ impl Content {
 // === impl Fitting ===
 
 impl<'a> Fitting<'a> {
-    fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped, steps: usize) -> Self {
+    fn new(compiled: &'a Compiled<'a>, grouped: &'a Grouped, steps: usize, spreads: Spreads) -> Self {
         let standing = existing_nodes::standing(compiled);
         let standing_admits = existing_nodes::standing_admits(compiled, &standing);
         let (width, rules) = (compiled.columns.width(), grouped.rules.host.len());
@@ -160,6 +196,7 @@ impl<'a> Fitting<'a> {
             claims: Vec::new(),
             order: BTreeSet::new(),
             steps,
+            spreads,
             headroom: Headroom::new(compiled),
             dimension_of: zones::dimensions(compiled, grouped),
             pools,
@@ -329,53 +366,6 @@ impl<'a> Fitting<'a> {
         self.count(&of.part, |dimension| decided[dimension]);
     }
 
-    /// Returns the dimensions that rules of a unit are about: rules it owns, and anti-affinity of other pods.
-    fn ruled(&self, part: &Part) -> Vec<usize> {
-        let keeps_off = |rule: &u32| matches!(self.grouped.rules.domain[*rule as usize].demand, Demand::AtMost(_));
-        let targeted = part.targets_domain.iter().map(|&(rule, _)| rule).filter(keeps_off);
-        let mut dimensions: Vec<usize> = part
-            .owns_domain
-            .iter()
-            .copied()
-            .chain(targeted)
-            .map(|rule| self.dimension_of[rule as usize])
-            .filter(|&dimension| dimension != usize::MAX)
-            .collect();
-        dimensions.sort_unstable();
-        dimensions.dedup();
-        dimensions
-    }
-
-    /// Returns the values among `possible` that the rules allow for a unit, in ascending order of spread targets.
-    fn chosen(&self, part: &Part, dimension: usize, possible: &[usize]) -> Vec<usize> {
-        let here = |rule: &&u32| self.dimension_of[**rule as usize] == dimension;
-        let own = |rule: u32| part.targets_domain.iter().find(|(one, _)| *one == rule).map_or(0, |&(_, count)| count);
-        let targets = |rule: u32, value: usize| self.counts.targets[rule as usize][value];
-        let demand = |rule: u32| &self.grouped.rules.domain[rule as usize].demand;
-        let allows = |rule: u32, value: usize| match *demand(rule) {
-            Demand::Spread { max_skew, min_domains, .. } => {
-                let (all, counting) = (&self.counts.targets[rule as usize], &self.counting[rule as usize]);
-                targets(rule, value) + own(rule) - zones::fewest(all, counting, min_domains) <= max_skew
-            }
-            Demand::AtMost(limit) => targets(rule, value) + own(rule) <= limit,
-            Demand::Company => targets(rule, value) > 0 || own(rule) > 0 && self.counts.total[rule as usize] == 0,
-        };
-        let kept_off = |value: usize| {
-            part.targets_domain.iter().any(|&(rule, count)| match *demand(rule) {
-                Demand::AtMost(limit) if self.dimension_of[rule as usize] == dimension => {
-                    self.counts.owners[rule as usize][value] > 0 && targets(rule, value) + count > limit
-                }
-                _ => false,
-            })
-        };
-        let owned: Vec<u32> = part.owns_domain.iter().filter(here).copied().collect();
-        let suits = |value: &usize| owned.iter().all(|&rule| allows(rule, *value)) && !kept_off(*value);
-        let mut values: Vec<usize> = possible.iter().copied().filter(suits).collect();
-        let spread = |rule: &&u32| matches!(demand(**rule), Demand::Spread { .. });
-        values.sort_by_key(|&value| owned.iter().filter(spread).map(|&rule| targets(rule, value)).sum::<i32>());
-        values
-    }
-
     fn is_blocked(&self, part: &Part, content: &Content) -> bool {
         let limit = |rule: u32| self.grouped.rules.host[rule as usize].limit;
         let own = |rule: u32| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
@@ -383,23 +373,6 @@ impl<'a> Fitting<'a> {
             || part.targets_host.iter().any(|&(rule, count)| {
                 content.owners[rule as usize] > 0 && content.targets[rule as usize] + count > limit(rule)
             })
-    }
-
-    /// Counts a unit in the domains that `value` returns.
-    fn count(&mut self, part: &Part, value: impl Fn(usize) -> Option<usize>) {
-        let dimension_of = &self.dimension_of;
-        let value_of = |rule: u32| Some(dimension_of[rule as usize]).filter(|&at| at != usize::MAX).and_then(&value);
-        for &(rule, count) in &part.targets_domain {
-            if let Some(value) = value_of(rule) {
-                self.counts.total[rule as usize] += count;
-                self.counts.targets[rule as usize][value] += count;
-            }
-        }
-        for &rule in &part.owns_domain {
-            if let Some(value) = value_of(rule) {
-                self.counts.owners[rule as usize][value] += 1;
-            }
-        }
     }
 
     /// Returns the claim as a node of its cheapest shape and cell.

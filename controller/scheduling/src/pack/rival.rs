@@ -107,10 +107,10 @@ fn better(compiled: &Compiled<'_>, solution: Solution) -> Solution {
     if pods > SMALL || tries > FIRST_FIT_STEPS || is_empty {
         return solution;
     }
-    match first_fit::plan(compiled, Effort::FULL.first_fit()) {
-        Some(other) if wins(compiled, &other, &solution) => other,
-        _ => solution,
-    }
+    // The others hold where the first breaks spreads by the pods that they count.
+    let plans = [first_fit::plan, first_fit::counting_others, first_fit::keeping_spreads];
+    let mut others = plans.into_iter().filter_map(|plan| plan(compiled, Effort::FULL.first_fit()));
+    others.find(|other| wins(compiled, other, &solution)).unwrap_or(solution)
 }
 
 fn wins(compiled: &Compiled<'_>, other: &Solution, known: &Solution) -> bool {
