@@ -77,6 +77,14 @@ pub enum Error {
     /// The shared world could not be started; the daemon's own words.
     #[error("the shared world: {0}")]
     Daemon(String),
+    /// Prometheus refuses a question; its own words.
+    #[error("Prometheus refuses `{query}`: {why}")]
+    Query {
+        /// The expression.
+        query: String,
+        /// Why.
+        why: String,
+    },
     /// A world was named that is not there.
     #[error("no world `{0}` on this machine\n\nhint: `muster-tests status` lists them")]
     NoWorld(String),

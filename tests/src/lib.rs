@@ -16,7 +16,8 @@
 //!
 //!  instances: Site ──► machine: namespaces, systemd, containerd, kubelet, faults, devices
 //!               └────► imds: 169.254.169.254, identity documents, role credentials, notices
-//!  agents: nodes that are only their agents, ten thousand in one process; meter: what a controller takes
+//!  agents: nodes that are only their agents, ten thousand in one process; meter: what a controller takes;
+//!  prometheus: what its metrics say to alerts and dashboards
 //! ```
 //!
 //! Everything that a world makes outside of memory goes through [`ledger::Ledger`], so that a SIGKILL at any point is
@@ -37,6 +38,7 @@ pub mod machine;
 pub mod meter;
 pub mod process;
 pub mod programs;
+pub mod prometheus;
 mod random;
 pub mod replica;
 pub mod snapshot;

@@ -147,16 +147,20 @@ pub async fn counted(replica: &Replica, metric: &str) -> Result<BTreeMap<String,
     Ok(series.filter_map(|(labels, count)| Some((labels.to_owned(), count.parse().ok()?))).collect())
 }
 
+/// Address of its metrics on loopback, once it has told its port.
+pub fn address(replica: &Replica) -> Option<String> {
+    let said = replica.said();
+    let mut lines = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let port = lines.find_map(|line| Some(line["metrics"].as_str()?.rsplit_once(':')?.1.to_owned()))?;
+    Some(format!("127.0.0.1:{port}"))
+}
+
 /// All its metrics, in the text format of Prometheus.
 ///
 /// # Errors
 /// It does not say.
 pub async fn metrics(replica: &Replica) -> Result<String> {
-    let said = replica.said();
-    let lines = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let address = lines.filter_map(|line| Some(line["metrics"].as_str()?.to_owned())).next();
-    let port = address.as_deref().and_then(|address| address.rsplit_once(':')).map_or("0", |(_, port)| port);
-    let url = format!("http://127.0.0.1:{port}/metrics");
+    let url = format!("http://{}/metrics", address(replica).unwrap_or_else(|| "127.0.0.1:0".to_owned()));
     // With many nodes the text is longer than what is read of an answer otherwise.
     let asked = tokio::task::spawn_blocking(move || {
         ureq::get(&url).call()?.body_mut().with_config().limit(LONGEST_TEXT).read_to_string()

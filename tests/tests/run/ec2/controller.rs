@@ -111,6 +111,11 @@ pub(crate) fn run_options(metrics_port: u16) -> Options {
 }
 
 impl Controller {
+    /// Address of its metrics.
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.metrics)
+    }
+
     /// Waits until all series of this metric with all of these labels are together at least that much.
     pub(crate) async fn counted(&self, metric: &str, labels: &[(&str, &str)], least: f64) {
         self.shows(metric, labels, &format!("at least {least}"), |sum| sum >= least).await;

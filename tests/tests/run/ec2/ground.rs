@@ -228,9 +228,8 @@ impl Ground {
 
     /// Waits until the pool may launch.
     pub(crate) async fn pool_is_ready(&self) {
-        let pools = self.pools();
         let is = |one: &DynamicObject| condition(one, "Ready").is_some_and(|found| found["status"] == "True");
-        wait::until(pools, "general", SOON, "the pool is ready", is).await.unwrap();
+        wait::until(self.pools(), "general", SOON, "the pool is ready", is).await.unwrap();
     }
 
     /// Deletes pods, claims, pool and class, and waits until nothing is left of them, here and in EC2.

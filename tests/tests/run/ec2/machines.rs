@@ -40,6 +40,7 @@ pub(crate) struct Memory {
 pub(crate) struct Machines {
     joins: Arc<Mutex<Joins>>,
     memory: Arc<Mutex<Option<Memory>>>,
+    absent: Arc<Mutex<Vec<String>>>,
     _follows: JoinSet<()>,
 }
 
@@ -47,7 +48,9 @@ impl Machines {
     pub(crate) fn start(ec2: &Arc<Ec2>, client: Client) -> Self {
         let joins = Arc::new(Mutex::new(Joins::AsTold));
         let memory = Arc::<Mutex<Option<Memory>>>::default();
+        let absent = Arc::<Mutex<Vec<String>>>::default();
         let (own, said, mut events) = (Arc::clone(&joins), Arc::clone(&memory), ec2.events());
+        let never = Arc::clone(&absent);
         let mut follows = JoinSet::new();
         follows.spawn(async move {
             let nodes: Api<Node> = Api::all(client);
@@ -55,7 +58,8 @@ impl Machines {
                 match event {
                     Event::Launched(instance) => {
                         let (joins, memory) = (*own.lock().unwrap(), *said.lock().unwrap());
-                        if joins != Joins::Never {
+                        let is_absent = never.lock().unwrap().contains(&instance.instance_type);
+                        if joins != Joins::Never && !is_absent {
                             join(&nodes, &node(&instance, joins, memory)).await;
                         }
                     }
@@ -63,11 +67,16 @@ impl Machines {
                 }
             }
         });
-        Self { joins, memory, _follows: follows }
+        Self { joins, memory, absent, _follows: follows }
     }
 
     pub(crate) fn join(&self, joins: Joins) {
         *self.joins.lock().unwrap() = joins;
+    }
+
+    /// Instances of these types never join from now on.
+    pub(crate) fn never(&self, types: &[&str]) {
+        self.absent.lock().unwrap().extend(types.iter().map(|&name| name.to_owned()));
     }
 
     pub(crate) fn say(&self, memory: Option<Memory>) {

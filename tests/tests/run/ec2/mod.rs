@@ -4,10 +4,12 @@
 //! Needs of the world: moto too. `muster` must have been built with the feature `ec2`: `cargo test --workspace` does that first. Each
 //! test has a control plane and an EC2 of its own.
 
+mod alerts;
 mod away;
 mod classes;
 mod controller;
 mod crashes;
+mod dashboards;
 mod drift;
 mod dry_run;
 mod figures;
