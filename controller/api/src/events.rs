@@ -80,6 +80,8 @@ pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 pub const INSTANCE_UNHEALTHY: &str = "InstanceUnhealthy";
 /// A node is being removed because its instance will be interrupted.
 pub const TERMINATING_ON_INTERRUPTION: &str = "TerminatingOnInterruption";
+/// The cloud has no spot capacity for an account without the service-linked role of spot, and may not create it.
+pub const SPOT_SERVICE_LINKED_ROLE_CREATION_FAILURE: &str = "SpotServiceLinkedRoleCreationFailure";
 /// A NodeClass cannot be deleted before its NodeClaims.
 pub const WAITING_ON_NODE_CLAIM_TERMINATION: &str = "WaitingOnNodeClaimTermination";
 /// A zone is being avoided.

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use muster_api::conditions::{nodeclaim, reason};
 use muster_api::{Operator, Quantities, annotations, events, labels};
-use muster_cloud::{LaunchError, LaunchRequest, LaunchToken, Launched, after, first_choice};
+use muster_cloud::{LaunchError, LaunchRequest, LaunchToken, Launched, Refusal, after, first_choice};
 
 use super::breaker::{self, Breaker};
 use super::conditions::{Draft, Status, condition, is_true};
@@ -214,6 +214,10 @@ fn failed(seen: &Seen<'_>, failed: &LaunchError, attempt: u32, now: Timestamp) -
     let draft = not_launched(seen, error.reason(), &error.to_string(), now);
     if draft.turns(nodeclaim::LAUNCHED) {
         writes.push(seen.event(EventType::Warning, events::LAUNCH_FAILED, error.to_string()));
+        if error.refused().iter().any(|one| one.refusal == Refusal::SpotRole) {
+            let message = "the service-linked role of spot is missing, and the controller may not create it";
+            writes.push(seen.event(EventType::Warning, events::SPOT_SERVICE_LINKED_ROLE_CREATION_FAILURE, message));
+        }
     }
     if !change.is_empty() {
         writes.push(Write::ClaimMeta { name: seen.name(), change });

@@ -183,6 +183,23 @@ fn launches_that_are_refused() {
             ],
         ),
         (
+            "A missing role of spot is told as Karpenter tells it.",
+            |it| {
+                let refused = Refused { offering: offering("a", CapacityType::Spot), refusal: Refusal::SpotRole };
+                fails(it, LaunchError::outcome(CloudError::NoCapacity { refused: vec![refused] }));
+            },
+            0,
+            &[
+                "event LaunchFailed about x: none of the 1 offerings tried is available: \
+                 a/eu-west-1a/spot: the service-linked role of spot is missing",
+                "event SpotServiceLinkedRoleCreationFailure about x: the service-linked role of spot is missing, and the \
+                 controller may not create it",
+                "claim x: muster.dev/launch-attempt=2",
+                "status: Launched=Unknown SpotSLRCreationFailed: none of the 1 offerings tried is available: \
+                 a/eu-west-1a/spot: the service-linked role of spot is missing",
+            ],
+        ),
+        (
             "When nothing is left to try, the claim ends, and says what was tried last.",
             |it| {
                 it.annotate(annotations::LAUNCH_ATTEMPT, "2");
