@@ -31,6 +31,8 @@
 
 #[cfg(feature = "cluster")]
 pub mod agents;
+#[cfg(feature = "cluster")]
+mod buckets;
 pub mod cli;
 #[cfg(feature = "cluster")]
 pub mod ec2;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use muster_aws::live::{CallObserver, Ec2Cloud, Ended, Pause};
 use prometheus_client::collector::Collector;
@@ -9,16 +10,26 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use crate::buckets::{BATCH_SIZES, DURATIONS};
 
 /// Labels: operation and result.
 type Labels = [(&'static str, String); 2];
 
+/// Labels of a batch and of user data.
+type Batcher = [(&'static str, &'static str); 1];
+type Class = [(&'static str, String); 1];
+
 /// Counts calls, and forwards them to another observer if there is one.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Calls {
     counted: Family<Labels, Counter>,
+    batch_sizes: Family<Batcher, Histogram, fn() -> Histogram>,
+    batch_times: Family<Batcher, Histogram, fn() -> Histogram>,
+    user_data: Family<Class, Gauge>,
     /// Operations that were denied for lack of permission. Locked briefly.
     refused: Arc<Mutex<BTreeSet<&'static str>>>,
     other: Option<Arc<dyn CallObserver>>,
@@ -43,11 +54,26 @@ impl Collector for Line {
 
 impl Calls {
     pub(super) fn with(other: Option<Arc<dyn CallObserver>>) -> Self {
-        Self { other, ..Self::default() }
+        let sizes: fn() -> Histogram = || Histogram::new(BATCH_SIZES.iter().copied());
+        let times: fn() -> Histogram = || Histogram::new(DURATIONS.iter().copied());
+        Self {
+            counted: Family::default(),
+            batch_sizes: Family::new_with_constructor(sizes),
+            batch_times: Family::new_with_constructor(times),
+            user_data: Family::default(),
+            refused: Arc::default(),
+            other,
+        }
     }
 
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("muster_aws_calls", "AWS API calls, by result", self.counted.clone());
+        let (sizes, times) = (self.batch_sizes.clone(), self.batch_times.clone());
+        registry.register("karpenter_cloudprovider_batcher_batch_size", "Requests that are sent as one call", sizes);
+        let help = "Time for which requests that are sent as one call are collected";
+        registry.register("karpenter_cloudprovider_batcher_batch_time_seconds", help, times);
+        let help = "Size of the user data of the latest launch template of an EC2NodeClass, before it is encoded";
+        registry.register("karpenter_ec2nodeclasses_userdata_bytes", help, self.user_data.clone());
     }
 
     fn count(&self, operation: &'static str, ended: Ended<'_>) {
@@ -101,6 +127,17 @@ impl CallObserver for Calls {
             None => Box::pin(std::future::ready(())),
         }
     }
+
+    fn batched(&self, batcher: &'static str, requests: usize, waited: Duration) {
+        let labels = [("batcher", batcher)];
+        self.batch_sizes.get_or_create(&labels).observe(requests as f64);
+        self.batch_times.get_or_create(&labels).observe(waited.as_secs_f64());
+    }
+
+    fn templated(&self, class: &str, user_data_bytes: usize) {
+        let bytes = i64::try_from(user_data_bytes).unwrap_or(i64::MAX);
+        self.user_data.get_or_create(&[("nodeclass", class.to_owned())]).set(bytes);
+    }
 }
 
 #[cfg(test)]
@@ -109,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_missing_right_is_named_once_until_it_was_there() {
-        let calls = Calls::default();
+        let calls = Calls::with(None);
         let denied = Ended::Refused { code: "UnauthorizedOperation", message: "You are not authorized" };
         let operation = "ec2:DescribeSubnets";
         assert!(calls.is_news(operation, denied));
@@ -122,7 +159,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_try_is_counted() {
-        let calls = Calls::default();
+        let calls = Calls::with(None);
         for ended in [Ended::Answered, Ended::Unanswered, Ended::Answered] {
             calls.before("ec2:CreateFleet").await;
             calls.after("ec2:CreateFleet", ended).await;

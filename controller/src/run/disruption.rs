@@ -20,7 +20,7 @@ use muster_api::{NodeClaim, annotations, taints};
 use muster_cloud::after;
 use muster_manifest::ObservedCloud;
 use muster_manifest::snapshot::Snapshot;
-use muster_scheduling::disrupt::{Cause, Decision, DisruptionInput, Moments, RepairDue};
+use muster_scheduling::disrupt::{Decision, DisruptionInput, Moments};
 use muster_stages::disruption::{
     CommandNode, CommandStart, CommandStarts, DisruptionPlanner, Launches, ObservedCommand, Turn, cleanup,
     deletion_costs, is_marked, mark_of, progress, repair_blocked, running,
@@ -221,7 +221,7 @@ fn think<P: Provider>(
         planner.note_begun(&input, &decision, &command_starts, now);
         command_starts
     };
-    log_repairs(&decision, &input, &command_starts, now);
+    unhealthy::tell_repairs(&context.metrics, (&decision, &input), &command_starts, now);
     let mut told = untold(context, &input, now);
     let blocked = repair_blocked(&decision, &input, &context.cluster_cache.read());
     told.extend(blocked.into_iter().map(|write| (ObservedVersions::default(), write)));
@@ -242,22 +242,9 @@ fn costs<P: Provider>(context: &LeaderContext<P>, input: &DisruptionInput, now: 
         }
         leader_state.deletion_costs_at = Some(now);
     }
-    deletion_costs(input, &context.cluster_cache.read(), &context.settings.disruption, now)
-}
-
-/// Logs the conditions for which nodes are repaired.
-fn log_repairs(decision: &Decision, input: &DisruptionInput, command_starts: &[CommandStart], now: Timestamp) {
-    let repairs = command_starts.iter().filter(|one| one.cause == Cause::Unhealthy);
-    let commands = repairs.filter_map(|one| decision.commands.get(one.number));
-    for &node in commands.flat_map(|command| &command.candidates).chain(&decision.reboots) {
-        let managed_node = input.managed_nodes[node].as_ref();
-        let Some(RepairDue { condition, drain, action }) = managed_node.and_then(|it| it.repair_due(now)) else {
-            continue;
-        };
-        let (name, due) = (&input.problem.nodes[node].name, condition.due());
-        let drain_seconds = drain.map(|drain| drain.as_secs());
-        tracing::info!(node = %name, %condition, %due, drain_seconds, ?action, "repairing a node");
-    }
+    let writes = deletion_costs(input, &context.cluster_cache.read(), &context.settings.disruption, now);
+    context.metrics.deletion_costs(&writes);
+    writes
 }
 
 /// Returns the events about nodes that stay and about what terminations wait for, without those that were published

@@ -21,6 +21,7 @@ mod expose;
 mod observed;
 mod page;
 mod process;
+mod repairs;
 mod scrape;
 mod series;
 mod work;
@@ -69,6 +70,8 @@ pub(super) struct Metrics {
     round: Arc<Mutex<Option<Instant>>>,
     /// Name of the cloud.
     provider: &'static str,
+    /// Conditions for which nodes are repaired, by node.
+    repairs: Arc<Mutex<BTreeMap<String, String>>>,
     started: Timestamp,
     clock: fn() -> Timestamp,
     refusals_of_agents: Refusals,
@@ -101,6 +104,7 @@ impl Metrics {
             offers: Arc::default(),
             round: Arc::default(),
             provider,
+            repairs: Arc::default(),
             started: clock(),
             clock,
             refusals_of_agents: Refusals::default(),
@@ -305,12 +309,16 @@ impl Metrics {
             Controller::Overlays,
             Controller::Buffers,
         ];
+        let single = [Controller::Provisioner, Controller::Disruption, Controller::Garbage];
         for controller in many {
             self.series.set(&names::MOST_WORKERS, &[controller.name()], most as f64);
         }
-        for controller in [Controller::Provisioner, Controller::Disruption, Controller::Garbage] {
+        for controller in single {
             self.series.set(&names::MOST_WORKERS, &[controller.name()], 1.0);
+            // It is the only object of its queue, and begins when it is due.
+            self.queue(controller, 0);
         }
+        many.into_iter().chain(single).for_each(|controller| work::announce(&self.series, controller));
     }
 
     /// Records a call of the cloud that is not a write of a step.

@@ -1,14 +1,17 @@
 //! Endpoints of the process: metrics, liveness and readiness.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use muster_gateway::plaintext;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::Instant;
@@ -24,7 +27,7 @@ const BACKLOG: u32 = 4096;
 /// Time for which the text of the metrics is shown again.
 const FRESH: Duration = Duration::from_secs(1);
 /// Content type of the classic text format of Prometheus.
-const FORMAT: (&str, &str) = ("content-type", "text/plain; version=0.0.4; charset=utf-8");
+const FORMAT: (header::HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
 
 /// Serves metrics and health until it is dropped.
 pub(super) struct Served {
@@ -36,7 +39,14 @@ pub(super) struct Served {
 /// Text of the metrics, made anew at most once a second: any client that reaches the port can ask for it all the time.
 struct Shown {
     metrics: Metrics,
-    latest: Mutex<Option<(Instant, Bytes)>>,
+    latest: Mutex<Option<Latest>>,
+}
+
+struct Latest {
+    made_at: Instant,
+    text: Bytes,
+    /// The same compressed, once it was asked for: with thousands of nodes the text has tens of megabytes.
+    compressed: Option<Bytes>,
 }
 
 impl Shown {
@@ -44,28 +54,52 @@ impl Shown {
         Arc::new(Self { metrics, latest: Mutex::default() })
     }
 
-    fn text(&self, now: Instant) -> Bytes {
+    /// Returns the text, compressed if the client takes that.
+    fn answer(&self, takes_gzip: bool, now: Instant) -> Response {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((made_at, text)) = &*latest
-            && now.saturating_duration_since(*made_at) < FRESH
-        {
-            return text.clone();
+        let is_fresh = |one: &&mut Latest| now.saturating_duration_since(one.made_at) < FRESH;
+        if latest.as_mut().filter(is_fresh).is_none() {
+            *latest = Some(Latest { made_at: now, text: Bytes::from(self.metrics.text()), compressed: None });
         }
-        let text = Bytes::from(self.metrics.text());
-        *latest = Some((now, text.clone()));
-        text
+        let Some(Latest { text, compressed, .. }) = &mut *latest else { return StatusCode::NO_CONTENT.into_response() };
+        if takes_gzip && compressed.is_none() {
+            *compressed = compress(text).ok();
+        }
+        match compressed {
+            Some(compressed) if takes_gzip => {
+                ([FORMAT, (header::CONTENT_ENCODING, "gzip")], compressed.clone()).into_response()
+            }
+            _ => ([FORMAT], text.clone()).into_response(),
+        }
     }
+}
+
+/// Compresses a text with gzip, as fast as it can.
+pub(super) fn compress(text: &[u8]) -> io::Result<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 16), Compression::fast());
+    encoder.write_all(text)?;
+    encoder.finish().map(Bytes::from)
+}
+
+/// Returns true if the client takes answers that are compressed with gzip, as Prometheus does.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let offers = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    offers.flat_map(|value| value.split(',')).any(|offer| {
+        let (coding, weight) = offer.split_once(';').unwrap_or((offer, ""));
+        coding.trim() == "gzip" && !matches!(weight.trim().trim_start_matches("q="), "0" | "0.0" | "0.00" | "0.000")
+    })
 }
 
 /// Starts serving metrics and health on the given ports; 0 selects any free one.
 pub(super) fn serve(ports: (u16, u16), metrics: Metrics, cluster_cache: ClusterCache) -> Result<Served, RunError> {
     let shown = Shown::new(metrics);
     // With thousands of nodes it takes a while, in which a thread of the async runtime must not block.
-    let told = move || {
+    let told = move |headers: HeaderMap| {
         let shown = Arc::clone(&shown);
         async move {
-            let text = tokio::task::spawn_blocking(move || shown.text(Instant::now())).await;
-            ([FORMAT], text.unwrap_or_default())
+            let takes_gzip = takes_gzip(&headers);
+            let answer = tokio::task::spawn_blocking(move || shown.answer(takes_gzip, Instant::now())).await;
+            answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
         }
     };
     let ready = move || {
@@ -124,4 +158,28 @@ fn bind(port: u16, option: &'static str) -> Result<TcpListener, RunError> {
 
 fn address(listener: &TcpListener) -> Result<SocketAddr, RunError> {
     listener.local_addr().map_err(|error| unusable("", 0, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    fn offering(encodings: &str) -> HeaderMap {
+        HeaderMap::from_iter([(header::ACCEPT_ENCODING, encodings.parse().unwrap())])
+    }
+
+    #[test]
+    fn text_is_compressed_for_those_who_take_it() {
+        assert!(takes_gzip(&offering("gzip")) && takes_gzip(&offering("deflate, gzip;q=0.5")));
+        assert!(!takes_gzip(&offering("identity")) && !takes_gzip(&offering("gzip;q=0")));
+        assert!(!takes_gzip(&HeaderMap::new()));
+        let text = "karpenter_nodes_allocatable 1\n".repeat(1000);
+        let compressed = compress(text.as_bytes()).unwrap();
+        assert!(compressed.len() * 20 < text.len(), "{}", compressed.len());
+        let mut back = String::new();
+        flate2::read::GzDecoder::new(&compressed[..]).read_to_string(&mut back).unwrap();
+        assert_eq!(back, text);
+    }
 }

@@ -36,6 +36,13 @@ const OF_NODES: [&str; 11] = [
     "zone_id",
 ];
 
+/// Those that every node has.
+const IN_COMMON: [&str; 6] = ["arch", "capacity_type", "instance_type", "managed", "node_name", "nodepool"];
+
+/// Labels of Karpenter's metrics that are empty in this run: none of its objects has a namespace, and only some
+/// disruptions are consolidations.
+const MAY_BE_EMPTY: [&str; 3] = ["consolidation_policy", "consolidation_type", "namespace"];
+
 /// Metrics that are there as long as something lasts that is over in no time.
 const SHORT_LIVED: [&str; 3] = [
     "karpenter_pods_provisioning_unbound_time_seconds",
@@ -99,6 +106,42 @@ fn documented() -> BTreeMap<String, Metric> {
         Some((name.trim_end_matches('`').to_owned(), metric))
     };
     text.lines().filter_map(of_row).collect()
+}
+
+/// Metrics of Karpenter 1.15 that Muster has. Labels that are empty with Muster are left out.
+fn of_karpenter() -> BTreeMap<String, Metric> {
+    let table = include_str!("../../../docs/karpenter-1.15-metrics.tsv");
+    let rows = table.lines().filter(|line| !line.starts_with('#'));
+    let of_row = |row: &str| {
+        let [name, kind, labels, state, _note] = row.split('\t').collect::<Vec<_>>()[..] else { return None };
+        let labels = labels.split(',').filter(|label| !label.is_empty() && !label.ends_with('?'));
+        let labels = labels.flat_map(|label| if label == "*" { IN_COMMON.to_vec() } else { vec![label] });
+        let metric = Metric { kind: kind.to_owned(), labels: labels.map(str::to_owned).collect(), ..Metric::default() };
+        (state != "not built").then(|| (name.to_owned(), metric))
+    };
+    rows.filter_map(of_row).collect()
+}
+
+/// Compares what was found with the list of Karpenter.
+fn compare_with_karpenter(found: &BTreeMap<String, Metric>) {
+    let known = of_karpenter();
+    let families = ["karpenter_", "operator_", "controller_runtime_", "workqueue_", "process_"];
+    let of_family = |name: &&String| families.iter().any(|family| name.starts_with(family)) && !name.contains("kwok");
+    let more: Vec<&String> = found.keys().filter(of_family).filter(|name| !known.contains_key(*name)).collect();
+    assert_eq!(more, [&String::new(); 0], "Karpenter has none of these");
+    for (name, metric) in &known {
+        let Some(found) = found.get(name) else { continue };
+        assert_eq!(found.kind, metric.kind, "{name}");
+        let lacking: Vec<&String> = metric.labels.difference(&found.labels).collect();
+        let lacking: Vec<&&String> = lacking.iter().filter(|label| !MAY_BE_EMPTY.contains(&label.as_str())).collect();
+        assert!(lacking.is_empty(), "{name} has no series with {lacking:?}");
+        // Those of nodes are all that the Node has.
+        let more: Vec<&String> = found.labels.difference(&metric.labels).collect();
+        assert!(
+            more.is_empty() || metric.labels.contains("node_name"),
+            "{name} has {more:?}, which Karpenter's has not"
+        );
+    }
 }
 
 /// Adds the metrics of a text of `/metrics`.
@@ -207,6 +250,7 @@ async fn what_is_told_of_a_run_is_what_is_documented() {
     counted.await.unwrap();
     scrape(&replica, &mut found).await;
     compare(&found, &documented());
+    compare_with_karpenter(&found);
     let events: Api<Event> = Api::all(ground.client());
     let events = events.list(&ListParams::default()).await.unwrap().items;
     let ours = events.iter().filter(|event| event.reporting_component.as_deref() == Some("muster"));

@@ -27,6 +27,9 @@ pub(super) trait Work: Send + Sync + 'static {
         &self,
         about: Vec<String>,
     ) -> impl Future<Output = BTreeMap<String, Result<Self::Answer, CloudError>>> + Send;
+
+    /// Records that so many objects are asked about in one call, for which the first request has waited.
+    fn batched(&self, _objects: usize, _waited: Duration) {}
 }
 
 /// Collects requests into batches.
@@ -102,6 +105,7 @@ async fn gather<W: Work>(inner: Arc<Inner<W>>) {
     while !asked.is_empty() {
         let rest = asked.split_off(asked.len().min(W::MOST));
         let part = std::mem::replace(&mut asked, rest);
+        inner.work.batched(part.len(), first.elapsed());
         let inner = Arc::clone(&inner);
         tokio::spawn(async move {
             let mut part = part;

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use crate::error_codes::{self, Meaning};
 
@@ -15,6 +16,13 @@ pub trait CallObserver: Send + Sync {
 
     /// Runs right after it. The caller waits for it.
     fn after<'a>(&'a self, operation: &'static str, ended: Ended<'a>) -> Pause<'a>;
+
+    /// Runs when requests of this kind, such as `describe_instances`, are sent as one call, which the first of them has
+    /// waited for.
+    fn batched(&self, _batcher: &'static str, _requests: usize, _waited: Duration) {}
+
+    /// Runs when a launch template with user data of this size is made for an EC2NodeClass.
+    fn templated(&self, _class: &str, _user_data_bytes: usize) {}
 }
 
 /// Result of an attempt.

@@ -105,6 +105,11 @@ impl Caller {
         let _ = self.observer.set(observer);
     }
 
+    /// Returns the witness, if there is one.
+    pub(super) fn observer(&self) -> Option<&dyn CallObserver> {
+        self.observer.get().map(|observer| &**observer)
+    }
+
     pub(super) fn now(&self) -> Timestamp {
         (self.clock)()
     }

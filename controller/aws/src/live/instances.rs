@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_sdk_ec2::types::{
     CapacityReservationPreference, Filter, Instance as Described, InstanceLifecycleType, InstanceStateName,
@@ -42,6 +43,12 @@ impl Work for Describe {
 
     const MOST: usize = MOST_VALUES;
 
+    fn batched(&self, objects: usize, waited: Duration) {
+        if let Some(observer) = self.caller.observer() {
+            observer.batched("describe_instances", objects, waited);
+        }
+    }
+
     async fn ask(&self, about: Vec<String>) -> BTreeMap<String, Result<Self::Answer, CloudError>> {
         // By filter, not by ID: a call with one unknown ID fails as a whole.
         let filter = Filter::builder().name("instance-id").set_values(Some(about.clone())).build();
@@ -60,6 +67,12 @@ impl Work for Terminate {
     type Answer = bool;
 
     const MOST: usize = 500;
+
+    fn batched(&self, objects: usize, waited: Duration) {
+        if let Some(observer) = self.caller.observer() {
+            observer.batched("terminate_instances", objects, waited);
+        }
+    }
 
     async fn ask(&self, about: Vec<String>) -> BTreeMap<String, Result<bool, CloudError>> {
         let mut answers = BTreeMap::new();

@@ -249,6 +249,10 @@ async fn create(
         .await;
     match made {
         Ok(answer) => {
+            let class = planned.template.tags.get(muster_api::labels::EC2NODECLASS);
+            if let (Some(observer), Some(class)) = (caller.observer(), class) {
+                observer.templated(class, planned.template.user_data.len());
+            }
             let id = answer.launch_template().and_then(LaunchTemplate::launch_template_id);
             let message = || format!("the answer to CreateLaunchTemplate does not name `{name}`");
             id.map(|id| Created::Made(id.to_owned())).ok_or_else(|| CloudError::Transient { message: message() })

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::catalogue::{CHAPTERS, Chapter, Kind, Metric, Presence};
+use super::catalogue::{CHAPTERS, Chapter, DURATIONS, Kind, Metric, Presence};
 
 /// Text before the tables.
 const CONTRACT: &str = include_str!("document.md");
@@ -32,9 +32,10 @@ fn document() -> String {
             .map(|metric| metric.name)
             .collect();
         let bounds: Vec<String> = buckets.iter().map(ToString::to_string).collect();
-        let of = match of.as_slice() {
-            [only] => format!("`{only}`"),
-            _ => "all other histograms".to_owned(),
+        let of = if buckets == DURATIONS {
+            "all other histograms".to_owned()
+        } else {
+            of.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
         };
         let _ = writeln!(text, "- {of}: {}", bounds.join(", "));
     }
@@ -86,4 +87,37 @@ fn names_are_those_of_prometheus_and_each_is_there_once() {
         assert!(is_plain(metric.name) && labels.iter().all(|label| is_plain(label)), "{}", metric.name);
         assert!(!metric.help.contains('|') && !metric.help.ends_with('.'), "{}", metric.name);
     }
+}
+
+/// The metrics of Karpenter: name, type, labels, and what Muster does.
+const OF_KARPENTER: &str = include_str!("../../../../docs/karpenter-1.15-metrics.tsv");
+
+#[test]
+fn metrics_of_karpenter_are_told_as_they_are() {
+    let all: Vec<&Metric> = CHAPTERS.iter().flat_map(|chapter| chapter.metrics.iter().copied()).collect();
+    let mut told = BTreeSet::new();
+    for row in OF_KARPENTER.lines().filter(|line| !line.starts_with('#')) {
+        let [name, kind, labels, state, note] = row.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("`{row}` does not have five fields")
+        };
+        assert!(told.insert(name), "`{name}` is told twice");
+        let Some(metric) = all.iter().find(|metric| metric.name == name) else {
+            assert!(state == "not built" && !note.is_empty(), "`{name}` is told as `{state}`, and there is none");
+            continue;
+        };
+        assert!(["as Karpenter", "partly"].contains(&state), "`{name}` is told as `{state}`");
+        assert_eq!(metric.kind.name(), kind, "{name}");
+        let is_partly = labels.contains('?') || !note.is_empty() && state == "partly";
+        assert_eq!(is_partly, state == "partly", "{name}");
+        let labels: BTreeSet<&str> =
+            labels.split(',').map(|label| label.trim_end_matches('?')).filter(|label| !label.is_empty()).collect();
+        let own: BTreeSet<&str> = metric.labels.iter().copied().collect();
+        // Those of nodes are the well-known labels, see `NODE_LABELS`.
+        assert!(labels == own || labels.contains("*") && own.contains("node_name"), "{name}: {labels:?}, {own:?}");
+    }
+    let families = ["karpenter_", "operator_", "controller_runtime_", "workqueue_", "process_"];
+    let is_of_karpenter = |name: &str| families.iter().any(|family| name.starts_with(family)) && !name.contains("kwok");
+    let untold: Vec<&str> = all.iter().map(|metric| metric.name).filter(|name| !told.contains(name)).collect();
+    let untold: Vec<&str> = untold.into_iter().filter(|name| is_of_karpenter(name)).collect();
+    assert_eq!(untold, [""; 0], "metrics without a row in docs/karpenter-1.15-metrics.tsv");
 }

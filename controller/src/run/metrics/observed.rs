@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
-use muster_stages::lifecycle::reboot_result;
+use muster_stages::lifecycle::{SUCCEEDED, reboot_result};
 use muster_stages::state::{ConditionChange, Kind, Milestone, Removal};
 
 use super::catalogue::{self as names, OfKind};
@@ -23,6 +23,8 @@ pub(super) struct Observed {
     leads: Arc<AtomicBool>,
     /// By `namespace/name`. As many as there are pods without a node, and pods that have one and are not ready yet.
     times: Arc<Mutex<BTreeMap<Arc<str>, PodTimes>>>,
+    /// Times at which the cloud accepted the reboots in progress, by NodeClaim.
+    rebooted: Arc<Mutex<BTreeMap<String, Timestamp>>>,
     clock: fn() -> Timestamp,
 }
 
@@ -52,7 +54,7 @@ impl PodTimes {
 
 impl Observed {
     pub(super) fn new(series: Series, traces: Traces, clock: fn() -> Timestamp) -> Self {
-        Self { series, traces, leads: Arc::default(), times: Arc::default(), clock }
+        Self { series, traces, leads: Arc::default(), times: Arc::default(), rebooted: Arc::default(), clock }
     }
 
     /// Records whether this replica leads.
@@ -62,6 +64,11 @@ impl Observed {
 
     pub(super) fn leads(&self) -> bool {
         self.leads.load(Ordering::Relaxed)
+    }
+
+    /// Records that the cloud has accepted the reboot of a NodeClaim's instance.
+    pub(super) fn rebooted(&self, claim: String, now: Timestamp) {
+        self.rebooted.lock().unwrap_or_else(PoisonError::into_inner).insert(claim, now);
     }
 
     /// Returns the times of pods that have not been ready yet.
@@ -130,7 +137,7 @@ impl Observed {
     }
 
     fn condition(&self, change: &ConditionChange) {
-        let ConditionChange { kind, of, condition, before, status, reason, message, at } = change;
+        let ConditionChange { kind, name, of, condition, before, status, reason, message, at } = change;
         if let Some(of_kind) = of_kind(*kind) {
             self.series.count(&of_kind.transitions, &[condition, status, reason]);
             if let Some((before, since)) = before {
@@ -146,6 +153,10 @@ impl Observed {
             let result = reboot_result(reason, message);
             self.series.count(&names::NODES_REBOOTS, &[result]);
             self.series.observe(&names::NODES_REBOOT_DURATION, &[result], between(*requested, *at));
+            let accepted = self.rebooted.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+            if let Some(accepted) = accepted.filter(|_| result == SUCCEEDED) {
+                self.series.observe(&names::NODES_REBOOT_RECOVERY, &[], between(accepted, *at));
+            }
         }
         if status != "True" {
             return;
@@ -277,6 +288,7 @@ mod tests {
         let change = |condition: &str| {
             Milestone::Condition(Box::new(ConditionChange {
                 kind: Kind::NodeClaim,
+                name: "general-a".to_owned(),
                 of: of.clone(),
                 condition: condition.to_owned(),
                 before: Some(("Unknown".to_owned(), Timestamp::from_second(40).unwrap())),

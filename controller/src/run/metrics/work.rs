@@ -7,6 +7,12 @@ use tokio::time::Instant;
 use super::catalogue as names;
 use super::series::Series;
 
+/// Results of reconciliations, as controller-runtime names them.
+const SUCCESS: &str = "success";
+const REQUEUE: &str = "requeue";
+const REQUEUE_AFTER: &str = "requeue_after";
+const ERROR: &str = "error";
+
 /// A loop of the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::run) enum Controller {
@@ -82,10 +88,10 @@ impl Work {
         self.series.observe(&names::RECONCILE_TIME, &[name], took);
         self.series.observe(&names::QUEUE_WORK_DURATION, &[name, name], took);
         let result = match ended {
-            Ended::Success => "success",
-            Ended::Again => "requeue",
-            Ended::Later => "requeue_after",
-            Ended::Failed => "error",
+            Ended::Success => SUCCESS,
+            Ended::Again => REQUEUE,
+            Ended::Later => REQUEUE_AFTER,
+            Ended::Failed => ERROR,
         };
         self.series.count(&names::RECONCILE_TOTAL, &[name, result]);
         if ended == Ended::Failed {
@@ -98,6 +104,16 @@ impl Work {
 impl Drop for Work {
     fn drop(&mut self) {
         self.series.add(&names::ACTIVE_WORKERS, &[self.controller.name()], -1.0);
+    }
+}
+
+/// Begins the counters of a controller with 0, as Karpenter does: dashboards choose among the controllers that have
+/// series, and a rate begins with the second value.
+pub(super) fn announce(series: &Series, controller: Controller) {
+    let name = controller.name();
+    series.add(&names::RECONCILE_ERRORS, &[name], 0.0);
+    for result in [SUCCESS, REQUEUE, REQUEUE_AFTER, ERROR] {
+        series.add(&names::RECONCILE_TOTAL, &[name, result], 0.0);
     }
 }
 

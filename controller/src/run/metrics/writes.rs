@@ -48,6 +48,11 @@ impl WriteObserver for Metrics {
     fn called(&self, call: &Call, answers: &Answers, took: Duration) {
         let (method, error) = told(call, answers);
         self.cloud_call(Controller::Claims.name(), method, error, took);
+        if let (Call::Reboot(provider_id), None) = (call, error) {
+            let cluster = self.cluster_cache.read();
+            let claim = cluster.claims_of(provider_id).next().and_then(|claim| claim.metadata.name.clone());
+            self.observed.rebooted(claim.unwrap_or_default(), (self.clock)());
+        }
         if let (Call::Terminate(provider_id), Some(error)) = (call, error)
             && !error.is_not_found()
         {
@@ -78,6 +83,7 @@ impl WriteObserver for Metrics {
                     self.drained(pod.namespace.as_deref().unwrap_or_default(), &pod.name);
                 }
             }
+            (Write::PodDeletionCost { .. }, fate) => self.deletion_cost_written(fate),
             (Write::DeletePod { .. }, Fate::Done) => {
                 self.series.count(&names::PODS_DRAINED, &["forceful_termination"]);
             }
@@ -103,6 +109,9 @@ impl Metrics {
         let capacity_type = claim.map(|claim| label(claim, labels::CAPACITY_TYPE)).unwrap_or_default();
         let mode = claim.map_or("", mode_of);
         self.series.count(&names::NODECLAIMS_DISRUPTED, &[cause, &pool, &capacity_type, policy, mode]);
+        if let Some(claim) = claim.filter(|_| cause == "unhealthy") {
+            self.unhealthy_disrupted(claim, &pool, &capacity_type);
+        }
     }
 
     /// Counts an evicted pod, by the reason for which its node is disrupted.

@@ -55,7 +55,7 @@ pub use self::conditions::{Status, at as judged, set as set_condition, whole_sec
 pub use self::conditions::{condition, is_true};
 pub use self::liveness::{INITIALIZATION_TIMEOUT, LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT};
 pub use self::overlaid::overlaid;
-pub use self::reboot::reboot_result;
+pub use self::reboot::{SUCCEEDED, reboot_result};
 pub use self::register::has_label;
 pub use self::seen::{Answers, Attachment, Class, DisruptionBlocker, Eviction, Listing, Readiness, Resident, Seen};
 pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subject, Write};

@@ -66,11 +66,14 @@ impl Failure {
     }
 }
 
+/// Result of a reboot after which the node is ready again, in metrics.
+pub const SUCCEEDED: &str = "succeeded";
+
 /// Returns the result of a reboot in metrics, by the reason and the message of the condition `Rebooting`.
 #[must_use]
 pub fn reboot_result(reason: &str, message: &str) -> &'static str {
     if reason == reason::REBOOT_SUCCEEDED {
-        return "succeeded";
+        return SUCCEEDED;
     }
     let failures = [Failure::InvalidRequest, Failure::ProviderError];
     let told = failures.into_iter().find(|failure| message.starts_with(failure.name()));

@@ -53,6 +53,8 @@ pub enum Milestone {
 pub struct ConditionChange {
     /// Kind of the object.
     pub kind: Kind,
+    /// Name of the object.
+    pub name: String,
     /// Labels of the object.
     pub of: NodeLabels,
     /// Type of the condition.
@@ -171,6 +173,7 @@ pub(super) fn of_conditions<'c>(
         }
         all.push(Milestone::Condition(Box::new(ConditionChange {
             kind,
+            name: meta.name.clone().unwrap_or_default(),
             of: NodeLabels::of(meta),
             condition: condition.to_owned(),
             before: before.map(|(_, status, .., at)| (status.to_owned(), at)),

@@ -1,6 +1,6 @@
 //! The cloud.
 
-use super::{Chapter, Metric, counter, gauge, histogram};
+use super::{Chapter, Metric, Presence, counter, gauge, histogram};
 
 const OFFERING: &[&str] = &["instance_type", "capacity_type", "zone"];
 const TYPE: &[&str] = &["instance_type"];
@@ -40,10 +40,28 @@ pub(in crate::run) static CLOUD_TERMINATION_FAILURES: Metric = counter(
     "Instances that the cloud refused to terminate; `zone_id` is empty",
 );
 
+pub(in crate::run) static CLOUD_BATCH_SIZE: Metric = histogram(
+    "karpenter_cloudprovider_batcher_batch_size",
+    &["batcher"],
+    "Requests that are sent as one call; only with `--cloud aws`",
+)
+.buckets(super::BATCH_SIZES);
+pub(in crate::run) static CLOUD_BATCH_TIME: Metric = histogram(
+    "karpenter_cloudprovider_batcher_batch_time_seconds",
+    &["batcher"],
+    "Time for which requests that are sent as one call are collected; only with `--cloud aws`",
+);
+pub(in crate::run) static USER_DATA_BYTES: Metric = gauge(
+    "karpenter_ec2nodeclasses_userdata_bytes",
+    &["nodeclass"],
+    "Size of the user data of the latest launch template of an EC2NodeClass, before it is encoded; only with `--cloud aws`",
+)
+.presence(Presence::Once);
+
 pub(super) const CLOUDPROVIDER: Chapter = Chapter {
     title: "Cloudprovider",
     bound: "instance types times zones and capacity types, of all classes in use together; calls by method and kind of \
-            error",
+            error; classes",
     metrics: &[
         &CLOUD_DURATION,
         &CLOUD_ERRORS,
@@ -53,5 +71,8 @@ pub(super) const CLOUDPROVIDER: Chapter = Chapter {
         &CLOUD_TYPE_MEMORY,
         &CLOUD_LAUNCH_FAILURES,
         &CLOUD_TERMINATION_FAILURES,
+        &CLOUD_BATCH_SIZE,
+        &CLOUD_BATCH_TIME,
+        &USER_DATA_BYTES,
     ],
 };

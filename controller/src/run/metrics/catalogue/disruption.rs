@@ -55,6 +55,24 @@ pub(super) const DISRUPTION: Chapter = Chapter {
     ],
 };
 
+pub(in crate::run) static DELETION_COST_WRITES: Metric = counter(
+    "karpenter_pod_deletion_cost_pod_annotation_writes_total",
+    &["result"],
+    "Writes of the deletion cost of pods, by result; what is unchanged is not written",
+);
+pub(in crate::run) static DELETION_COST_NODES: Metric = gauge(
+    "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes",
+    &["nodepool"],
+    "Nodes whose pods got another deletion cost in the last pass",
+)
+.presence(Presence::Once);
+
+pub(super) const DELETION_COSTS: Chapter = Chapter {
+    title: "Pod deletion cost",
+    bound: "NodePools, and one series for each result; only with the feature gate PodDeletionCostManagement",
+    metrics: &[&DELETION_COST_WRITES, &DELETION_COST_NODES],
+};
+
 pub(in crate::run) static INTERRUPTION_RECEIVED: Metric = counter(
     "karpenter_interruption_received_messages_total",
     &["message_type"],

@@ -13,6 +13,7 @@ mod runtime;
 mod scheduler;
 mod status;
 
+pub(in crate::run) use crate::buckets::{BATCH_SIZES, DURATIONS};
 pub(in crate::run) use cloud::*;
 pub(in crate::run) use disruption::*;
 pub(in crate::run) use nodes::*;
@@ -63,13 +64,6 @@ pub(in crate::run) struct Chapter {
     pub(in crate::run) bound: &'static str,
     pub(in crate::run) metrics: &'static [&'static Metric],
 }
-
-/// Buckets of durations, in seconds: Karpenter's.
-pub(super) const DURATIONS: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
-    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 120.0,
-    150.0, 300.0, 450.0, 600.0,
-];
 
 const MINUTE: f64 = 60.0;
 const HOUR: f64 = 60.0 * MINUTE;
@@ -168,6 +162,7 @@ pub(in crate::run) static CHAPTERS: &[Chapter] = &[
     PODS,
     SCHEDULER,
     DISRUPTION,
+    DELETION_COSTS,
     CLUSTER,
     CLOUDPROVIDER,
     INTERRUPTION,

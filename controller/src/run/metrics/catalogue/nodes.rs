@@ -100,6 +100,11 @@ pub(in crate::run) static NODECLAIMS_DISRUPTED: Metric = counter(
     &["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"],
     "NodeClaims deleted by the controller, by reason",
 );
+pub(in crate::run) static NODECLAIMS_UNHEALTHY_DISRUPTED: Metric = counter(
+    "karpenter_nodeclaims_unhealthy_disrupted_total",
+    &["condition", "nodepool", "capacity_type", "image_id", "termination_mode"],
+    "NodeClaims deleted because their Node is unhealthy, by its condition",
+);
 pub(in crate::run) static NODECLAIMS_TERMINATION_DURATION: Metric = histogram(
     "karpenter_nodeclaims_termination_duration_seconds",
     &["nodepool"],
@@ -118,6 +123,7 @@ pub(super) const NODECLAIMS: Chapter = Chapter {
         &NODECLAIMS_CREATED,
         &NODECLAIMS_TERMINATED,
         &NODECLAIMS_DISRUPTED,
+        &NODECLAIMS_UNHEALTHY_DISRUPTED,
         &NODECLAIMS_TERMINATION_DURATION,
         &NODECLAIMS_INSTANCE_TERMINATION_DURATION,
     ],
@@ -135,6 +141,12 @@ pub(in crate::run) static NODES_REBOOT_DURATION: Metric = histogram(
     "karpenter_nodes_reboot_duration_seconds",
     &["result"],
     "Time from the request to reboot a node until it is ready again, or has failed",
+)
+.buckets(REBOOTS);
+pub(in crate::run) static NODES_REBOOT_RECOVERY: Metric = histogram(
+    "karpenter_nodes_reboot_recovery_duration_seconds",
+    &[],
+    "Time from when the cloud accepts the reboot of a node until it is ready again",
 )
 .buckets(REBOOTS);
 pub(in crate::run) static NODES_LIFETIME_DURATION: Metric =
@@ -175,6 +187,7 @@ pub(super) const NODES: Chapter = Chapter {
         &NODES_DRAINED,
         &NODES_REBOOTS,
         &NODES_REBOOT_DURATION,
+        &NODES_REBOOT_RECOVERY,
         &NODES_LIFETIME_DURATION,
         &NODES_TERMINATION_DURATION,
         &NODES_ALLOCATABLE,

@@ -9,9 +9,11 @@ pub(in crate::run) static RECONCILE_TOTAL: Metric = counter(
     "controller_runtime_reconcile_total",
     &["controller", "result"],
     "Reconciliations, by result: success, requeue, requeue_after, error",
-);
+)
+.presence(Presence::Leading);
 pub(in crate::run) static RECONCILE_ERRORS: Metric =
-    counter("controller_runtime_reconcile_errors_total", CONTROLLER, "Reconciliations that failed");
+    counter("controller_runtime_reconcile_errors_total", CONTROLLER, "Reconciliations that failed")
+        .presence(Presence::Leading);
 pub(in crate::run) static RECONCILE_TIME: Metric =
     histogram("controller_runtime_reconcile_time_seconds", CONTROLLER, "Time of reconciliations");
 pub(in crate::run) static ACTIVE_WORKERS: Metric =
