@@ -22,8 +22,8 @@ use crate::rights::{lines, reader};
 
 /// The identity that Muster's calls are recorded under.
 const MUSTER: &str = "muster";
-/// As the chart of Karpenter has set them; and, for nodes that are a minute old here, an end of the time in which consolidation
-/// leaves new nodes alone.
+/// As the chart of Karpenter has set them; and, for nodes that are a minute old here, an end of the time in which
+/// consolidation leaves new nodes alone.
 const SETTINGS: [&str; 6] =
     ["--interruption-queue", QUEUE, "--feature-gates", "StaticCapacity=true", "--consolidation-payback", "1s"];
 /// Two passes over nodes, and the time between a choice and its confirmation.
@@ -44,8 +44,8 @@ async fn counted(replica: &Replica, metric: &str, label: &str) -> u64 {
     series.into_iter().filter(|(labels, _)| labels.contains(label)).map(|(_, count)| count).sum()
 }
 
-/// Waits until Muster has looked at everything: it leads, has reconciled every claim, has asked AWS for all that it asks for, and
-/// has twice decided which nodes go.
+/// Waits until Muster has looked at everything: it leads, has reconciled every claim, has asked AWS for all that it
+/// asks for, and has twice decided which nodes go.
 async fn has_looked(ground: &Ground, replica: &Replica, claims: usize) {
     let is_stamped = |claim: &DynamicObject| {
         let version = claim.annotations().get("karpenter.k8s.aws/ec2nodeclass-hash-version");
@@ -84,8 +84,8 @@ async fn pods(ground: &Ground, count: usize) -> BTreeSet<String> {
     ground.running(count, SOON).await.iter().filter_map(ResourceExt::uid).collect()
 }
 
-/// Muster runs on what Karpenter has left for `span` after it has looked at everything. It replaces nothing, and changes nothing
-/// in AWS.
+/// Muster runs on what Karpenter has left for `span` after it has looked at everything. It replaces nothing, and changes
+/// nothing in AWS.
 async fn changes_nothing(ground: &Ground, release: Release, span: Duration) -> (Installation, Replica) {
     let installation = Installation::leave(ground, release, &FULL).await;
     let before = Installation::objects(ground).await;

@@ -1,5 +1,5 @@
-//! An installation of Karpenter on EKS as it is left when Karpenter is stopped: its objects in the cluster and in AWS, with
-//! the names, labels, annotations, finalizers, conditions and tags that Karpenter gives them.
+//! An installation of Karpenter on EKS as it is left when Karpenter is stopped: its objects in the cluster and in AWS,
+//! with the names, labels, annotations, finalizers, conditions and tags that Karpenter gives them.
 
 mod aws;
 mod back;

@@ -185,13 +185,16 @@ pub(super) fn claim(
     })
 }
 
+fn amounts([cpu, memory, disk, pods]: [&str; 4]) -> Value {
+    json!({"cpu": cpu, "memory": memory, "ephemeral-storage": disk, "pods": pods})
+}
+
 /// Capacity and allocatable, as Karpenter computes them for AL2023.
 fn room(group: &Group) -> (Value, Value) {
-    let of = |cpu: &str, memory: &str, disk: &str, pods: &str| json!({"cpu": cpu, "memory": memory, "ephemeral-storage": disk, "pods": pods});
     if group.instance_type == "m5.large" {
-        (of("2", "7577Mi", "20Gi", "29"), of("1930m", "6903Mi", "17Gi", "29"))
+        (amounts(["2", "7577Mi", "20Gi", "29"]), amounts(["1930m", "6903Mi", "17Gi", "29"]))
     } else {
-        (of("4", "15155Mi", "20Gi", "58"), of("3920m", "14162Mi", "17Gi", "58"))
+        (amounts(["4", "15155Mi", "20Gi", "58"]), amounts(["3920m", "14162Mi", "17Gi", "58"]))
     }
 }
 
