@@ -1,6 +1,6 @@
 //! A cloud, and the state of its NodeClasses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
@@ -76,6 +76,12 @@ pub trait Provider: Cloud + Clone + 'static {
     /// Returns the zones that traffic is shifted away from, as they were last heard of; `None` if they are not heeded.
     /// [`Self::types`] has no available offering there, and nothing is launched there.
     fn zonal_shifts(&self) -> Option<watch::Receiver<ZonalShifts>> {
+        None
+    }
+
+    /// Returns a counter that changes whenever instances of a capacity reservation become available, which no object of
+    /// the cluster shows.
+    fn freed_reservations(&self) -> Option<watch::Receiver<u64>> {
         None
     }
 
@@ -158,6 +164,7 @@ pub(crate) fn judged<P: Provider>(provider: &P, class: Option<&LiveClass>, refer
             hands_over_taints: false,
             tags_instances: false,
             reboots_instances: false,
+            block_ends: BTreeMap::new(),
         },
         |class| provider.judge(class),
     )
@@ -203,6 +210,7 @@ impl Provider for Kwok {
             hands_over_taints: false,
             tags_instances: false,
             reboots_instances: false,
+            block_ends: BTreeMap::new(),
         }
     }
 }

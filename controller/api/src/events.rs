@@ -72,6 +72,10 @@ pub const SPOT_INTERRUPTED: &str = "SpotInterrupted";
 pub const SPOT_REBALANCE_RECOMMENDATION: &str = "SpotRebalanceRecommendation";
 /// An instance in an interruptible capacity reservation is being reclaimed by the owner of the reservation.
 pub const CAPACITY_RESERVATION_INSTANCE_INTERRUPTED: &str = "CapacityReservationInstanceInterrupted";
+/// The capacity block of an instance ends.
+pub const CAPACITY_BLOCK_ENDING: &str = "CapacityBlockEnding";
+/// An instance runs on demand, and no longer in the capacity reservation that it was launched into.
+pub const CAPACITY_RESERVATION_ENDED: &str = "CapacityReservationEnded";
 /// An instance is being stopped.
 pub const INSTANCE_STOPPING: &str = "InstanceStopping";
 /// An instance is being terminated by another actor.

@@ -64,6 +64,7 @@ pub mod permissions;
 pub mod policy;
 pub mod prices;
 pub mod quantity;
+pub mod reservation_counts;
 pub mod zonal_shifts;
 
 #[cfg(feature = "launch")]

@@ -19,6 +19,7 @@
 //! here is a pure function of its arguments; only the methods of [`Cloud`] do I/O.
 
 mod alternatives;
+pub mod capacity_block;
 mod error;
 mod instance;
 mod launch;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::error::CloudError;
 
-/// Kind of a notice. The names are Karpenter's.
+/// Kind of a notice. The names are Karpenter's, but for the end of a capacity block, which it has no name for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoticeKind {
     /// A spot instance will be interrupted in two minutes.
@@ -22,6 +22,8 @@ pub enum NoticeKind {
     InstanceTerminated,
     /// The owner of an interruptible capacity reservation takes the instance's capacity back.
     CapacityReservationInterrupted,
+    /// The capacity block of the instance ends.
+    CapacityBlockEnding,
     /// The instance fails its own status check: its operating system does not answer.
     InstanceStatus,
     /// The instance fails the status check of the machine it runs on.
@@ -92,13 +94,14 @@ pub trait NoticeQueue: Send + Sync {
 
 impl NoticeKind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::SpotInterrupted,
         Self::RebalanceRecommendation,
         Self::ScheduledChange,
         Self::InstanceStopped,
         Self::InstanceTerminated,
         Self::CapacityReservationInterrupted,
+        Self::CapacityBlockEnding,
         Self::InstanceStatus,
         Self::SystemStatus,
         Self::EventStatus,
@@ -114,6 +117,7 @@ impl NoticeKind {
             Self::InstanceStopped => "instance_stopped",
             Self::InstanceTerminated => "instance_terminated",
             Self::CapacityReservationInterrupted => "capacity_reservation_interrupted",
+            Self::CapacityBlockEnding => "capacity_block_ending",
             Self::InstanceStatus => "instance_status",
             Self::SystemStatus => "system_status",
             Self::EventStatus => "event_status",
@@ -125,7 +129,7 @@ impl NoticeKind {
     pub const fn urgency(self) -> Urgency {
         match self {
             Self::RebalanceRecommendation => Urgency::None,
-            Self::ScheduledChange | Self::EventStatus => Urgency::Planned,
+            Self::ScheduledChange | Self::EventStatus | Self::CapacityBlockEnding => Urgency::Planned,
             Self::SpotInterrupted | Self::CapacityReservationInterrupted => Urgency::Imminent,
             Self::InstanceStopped | Self::InstanceTerminated | Self::InstanceStatus | Self::SystemStatus => {
                 Urgency::Immediate

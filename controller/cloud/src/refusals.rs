@@ -15,6 +15,11 @@ use crate::moment::after;
 const FIRST: Duration = Duration::from_secs(3 * 60);
 /// Maximum time for which an offering is avoided after consecutive refusals.
 const LONGEST: Duration = Duration::from_secs(48 * 60);
+/// The same for a reservation that is used up: EC2 says how many instances are left, and may count one that has just
+/// ended.
+const FIRST_RESERVED: Duration = Duration::from_secs(10);
+/// The same as [`LONGEST`].
+const LONGEST_RESERVED: Duration = FIRST;
 
 /// Refused offerings. Losing them (on a restart) costs extra calls, nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -53,7 +58,11 @@ impl Refusals {
         if memory.in_a_row > 0 && now < memory.until {
             return;
         }
-        let wait = FIRST.saturating_mul(1 << memory.in_a_row.min(16)).min(LONGEST);
+        let (first, longest) = match refused.refusal {
+            Refusal::Reservation => (FIRST_RESERVED, LONGEST_RESERVED),
+            _ => (FIRST, LONGEST),
+        };
+        let wait = first.saturating_mul(1 << memory.in_a_row.min(16)).min(longest);
         *memory = Memory { in_a_row: memory.in_a_row.saturating_add(1), until: after(now, wait) };
     }
 
@@ -121,6 +130,25 @@ mod tests {
         assert_eq!(refusals.until(&offering, now), None, "its zone says itself when it can be used again");
         refusals.record(&refused, now);
         assert_eq!(refusals.until(&offering, now), Some(after(now, FIRST)), "a launch in between starts anew");
+    }
+
+    #[test]
+    fn a_used_up_reservation_is_asked_for_again_soon() {
+        let offering = Offering {
+            instance_type: "m7g.large".to_owned(),
+            zone: "a".to_owned(),
+            capacity_type: CapacityType::Reserved,
+            reservation: Some("cr-1".to_owned()),
+        };
+        let refused = Refused { offering: offering.clone(), refusal: Refusal::Reservation };
+        let mut refusals = Refusals::default();
+        let mut now = Timestamp::UNIX_EPOCH;
+        for seconds in [10, 20, 40, 80, 160, 180, 180] {
+            refusals.record(&refused, now);
+            let until = refusals.until(&offering, now).unwrap();
+            assert_eq!(until.duration_since(now).as_secs(), seconds);
+            now = until;
+        }
     }
 
     #[test]

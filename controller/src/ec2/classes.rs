@@ -148,7 +148,7 @@ impl Ec2 {
             return;
         }
         let class = Ec2NodeClass { status: Some(status.clone()), ..class.clone() };
-        self.cloud().learn_class(class, found.group(), &found.free_reservations());
+        self.cloud().learn_class(class, found.group());
         let edition = known.map_or(0, |known| known.edition + 1);
         let trial = known.and_then(|known| known.trial.clone());
         let uid = live.meta.uid.clone().unwrap_or_default();

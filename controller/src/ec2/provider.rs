@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use kube::Client;
 use muster_api::Ec2NodeClass;
 use muster_api::conditions::nodeclass::BOOTSTRAP_VALID;
+use muster_api::nodeclass::ReservationType;
 use muster_aws::discovery::{HASH_VERSION, class_hash};
 use muster_aws::launch::{Cluster, family_of};
 use muster_aws::live::{self, CallObserver, Clock, Connection, Ec2Cloud};
@@ -62,6 +63,8 @@ struct Typed {
     edition: u64,
     /// Version of the learned capacities.
     learned: u64,
+    /// Version of the counts of its reservations.
+    reservations: u64,
     /// IDs of the zones in which nothing was launched.
     closed_zones: BTreeSet<Arc<str>>,
     types: Catalogue,
@@ -193,11 +196,13 @@ impl Provider for Ec2 {
         };
         // Read before the types are computed, so that values learned meanwhile cause them to be computed again.
         let (inventory, learned) = (self.cloud().inventory(), self.cloud().learned_edition());
+        let reservations = self.cloud().reservations_edition(name);
         let closed_zones = self.cloud().shifted_zones();
         let mut all = lock(&self.0.types);
         if let Some(typed) = all.get(name)
             && typed.edition == edition
             && typed.learned == learned
+            && typed.reservations == reservations
             && typed.closed_zones == closed_zones
             && Arc::ptr_eq(&typed.inventory, &inventory)
         {
@@ -206,7 +211,10 @@ impl Provider for Ec2 {
         // The class's status reports settings that cannot be used.
         let mut types: Catalogue = self.cloud().instance_types(name).unwrap_or_default().into();
         types.close_zones(&closed_zones);
-        all.insert(name.clone(), Typed { inventory, edition, learned, closed_zones, types: types.clone() });
+        all.insert(
+            name.clone(),
+            Typed { inventory, edition, learned, reservations, closed_zones, types: types.clone() },
+        );
         types
     }
 
@@ -244,6 +252,7 @@ impl Provider for Ec2 {
             hands_over_taints: class.as_ref().is_some_and(|class| family_of(&class.spec) != AmiFamily::Custom),
             tags_instances: true,
             reboots_instances: true,
+            block_ends: class.as_ref().map(block_ends).unwrap_or_default(),
         }
     }
 
@@ -261,6 +270,10 @@ impl Provider for Ec2 {
 
     fn zonal_shifts(&self) -> Option<watch::Receiver<ZonalShifts>> {
         self.options().zonal_shifts_every.map(|_| self.cloud().zonal_shifts())
+    }
+
+    fn freed_reservations(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.cloud().freed_reservations())
     }
 
     async fn catch_up(&self) {
@@ -319,6 +332,13 @@ impl Cloud for Ec2 {
     async fn tag(&self, provider_id: &str, tags: &BTreeMap<String, String>) -> Result<(), CloudError> {
         self.cloud().tag(provider_id, tags).await
     }
+}
+
+/// Returns the ends of the capacity blocks that the class selects, by ID.
+fn block_ends(class: &Ec2NodeClass) -> BTreeMap<String, Timestamp> {
+    let reservations = class.status.iter().flat_map(|status| &status.capacity_reservations);
+    let blocks = reservations.filter(|one| one.reservation_type == ReservationType::CapacityBlock);
+    blocks.filter_map(|block| Some((block.id.clone(), block.end_time.as_ref()?.0))).collect()
 }
 
 /// Returns the clock for AWS calls.

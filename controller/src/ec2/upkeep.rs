@@ -1,5 +1,5 @@
 //! Periodic updates from AWS while this replica leads: instance types, prices, launch templates, zonal shifts and the
-//! cluster.
+//! cluster; and of reservations where their counts are doubtful.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -45,6 +45,11 @@ impl Ec2 {
             let Some(interval) = self.options().zonal_shifts_every else { return std::future::pending().await };
             every(interval, "zonal shifts", || self.refresh_zonal_shifts()).await
         };
+        let reservations = async {
+            loop {
+                until_done("capacity reservations", RETRY, || cloud.refresh_doubtful_reservations()).await;
+            }
+        };
         let cluster = async {
             sleep(CLUSTER).await;
             every(CLUSTER, "the cluster", || self.learn_cluster()).await
@@ -54,6 +59,7 @@ impl Ec2 {
             never = templates => never,
             never = prices => never,
             never = shifts => never,
+            never = reservations => never,
             never = cluster => never,
         }
     }

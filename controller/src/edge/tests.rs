@@ -1,5 +1,6 @@
 //! What is sent for a write, what an answer means, and when nothing is sent.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::Request;
@@ -46,6 +47,7 @@ fn class() -> Class {
         hands_over_taints: false,
         tags_instances: false,
         reboots_instances: false,
+        block_ends: BTreeMap::new(),
     }
 }
 

@@ -113,7 +113,7 @@ pub(super) fn change_instances(parent: &mut Element, state: &State, now: Timesta
     for item in xml::items_mut(parent, "instancesSet") {
         let kept = xml::text(item, "instanceId").and_then(|id| state.instances.get(&id));
         if let Some(Kept { instance, ended, .. }) = kept {
-            change_instance(item, instance, state);
+            change_instance(item, instance, state, now);
             if let Some((_, reason)) = ended.as_ref().filter(|(at, _)| *at <= now) {
                 let StateReason { code, message } = reason;
                 xml::put(item, xml::branch("stateReason", [xml::leaf("code", code), xml::leaf("message", message)]));
@@ -123,7 +123,7 @@ pub(super) fn change_instances(parent: &mut Element, state: &State, now: Timesta
     }
 }
 
-fn change_instance(item: &mut Element, instance: &Instance, state: &State) {
+fn change_instance(item: &mut Element, instance: &Instance, state: &State, now: Timestamp) {
     if let Some(request) = &instance.spot_request {
         xml::set(item, "spotInstanceRequestId", request);
         xml::set(item, "instanceLifecycle", "spot");
@@ -133,8 +133,13 @@ fn change_instance(item: &mut Element, instance: &Instance, state: &State) {
         let profile = [xml::leaf("arn", arn), xml::leaf("id", format!("AIPA{id}"))];
         xml::put(item, xml::branch("iamInstanceProfile", profile));
     }
-    if let Some(id) = &instance.reservation {
+    // An instance outlives its reservation, and is on demand from then on.
+    let reservation = instance.reservation.as_ref().and_then(|id| state.reservations.get(id));
+    if let (Some(id), Some(reservation)) = (&instance.reservation, reservation.filter(|it| it.is_active(now))) {
         xml::set(item, "capacityReservationId", id);
+        if let Some(lifecycle) = reservation.market.lifecycle() {
+            xml::set(item, "instanceLifecycle", lifecycle);
+        }
         let target = xml::branch("capacityReservationTarget", [xml::leaf("capacityReservationId", id)]);
         let preference = xml::leaf("capacityReservationPreference", "capacity-reservations-only");
         xml::put(item, xml::branch("capacityReservationSpecification", [preference, target]));

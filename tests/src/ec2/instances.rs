@@ -167,6 +167,11 @@ impl StateReason {
         Self::new("Client.UserInitiatedShutdown", "User initiated shutdown")
     }
 
+    /// The capacity reservation ends, or its owner takes it back.
+    pub fn reservation_end() -> Self {
+        Self::new("Server.CapacityReservationEnded", "Capacity reservation ended")
+    }
+
     /// EC2 wants its spot capacity back.
     pub fn spot_interruption() -> Self {
         Self::new("Server.SpotInstanceTermination", "Spot instance termination")

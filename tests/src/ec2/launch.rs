@@ -100,8 +100,9 @@ fn check(shared: &Shared, state: &State, request: &Request, order: &Order) -> Re
     if let Some(id) = &order.reservation {
         let reservation = state.reservations.get(id).ok_or_else(|| services::no_reservation(id))?;
         let fits = reservation.instance_type == order.instance_type && reservation.zone == order.zone;
-        let is_active = reservation.is_active(shared.clock.now());
-        if !fits || !is_active || reservation.available(state.instances.running()) < order.count {
+        let now = shared.clock.now();
+        let left = state.reservations.available(reservation, &state.instances, now);
+        if !fits || !reservation.is_active(now) || left < order.count {
             return Err(faults::reservation_exceeded());
         }
     }

@@ -37,6 +37,7 @@ mod parameters;
 mod proxy;
 mod record;
 mod request;
+mod reserved;
 mod residents;
 mod services;
 mod shared;
@@ -51,6 +52,7 @@ pub use images::{KUBERNETES, family_of};
 pub use instances::{Event, Events, Instance, LaunchTemplate, MetadataOptions, StateReason};
 pub use moto::Moto;
 pub use record::{Call, Record};
+pub use reserved::CapacityReservations;
 pub use services::InstanceFault;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -165,6 +167,11 @@ impl Ec2 {
     /// The spot market.
     pub fn spot(&self) -> Spot<'_> {
         Spot(&self.shared)
+    }
+
+    /// Capacity reservations, as their owners and EC2 change them.
+    pub fn reservations(&self) -> CapacityReservations<'_> {
+        CapacityReservations(&self.shared)
     }
 
     /// Zonal shifts of the clusters.

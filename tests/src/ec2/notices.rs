@@ -41,6 +41,12 @@ pub(super) async fn rebalance(shared: &Shared, instance: &Instance) -> Result<()
     send(shared, instance, "EC2 Instance Rebalance Recommendation", &detail).await
 }
 
+/// Two minutes' notice that the owner of a capacity reservation takes the instance's capacity back.
+pub(super) async fn reservation_interruption(shared: &Shared, instance: &Instance) -> Result<(), ApiError> {
+    let detail = json!({ "instance-id": instance.id, "instance-action": "terminate" });
+    send(shared, instance, "EC2 Capacity Reservation Instance Interruption Warning", &detail).await
+}
+
 /// EC2 takes the instance back.
 pub(super) async fn take_back(shared: &Shared, instance: &Instance) -> Result<(), ApiError> {
     let like = Request::unsigned("ec2", &instance.region, None, &[], Vec::new());

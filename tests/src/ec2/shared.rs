@@ -16,7 +16,7 @@ use super::moto::Moto;
 use super::parameters::Parameters;
 use super::record::Call;
 use super::request::Request;
-use super::services::{Groups, Market, Releases, Reservations, Shifts, Statuses};
+use super::services::{Groups, Releases, Reservations, Shifts, SpotMarket, Statuses};
 use super::xml;
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(super) struct State {
     pub(super) instances: Instances,
     /// Answers by client token, so that a repeated call does its work once.
     pub(super) tokens: BTreeMap<(String, String), Token>,
-    pub(super) market: Market,
+    pub(super) market: SpotMarket,
     pub(super) reservations: Reservations,
     pub(super) groups: Groups,
     pub(super) statuses: Statuses,
@@ -72,7 +72,7 @@ impl Shared {
             identities: Identities::new(&account),
             instances: Instances::default(),
             tokens: BTreeMap::new(),
-            market: Market::new(clock.now()),
+            market: SpotMarket::new(clock.now()),
             reservations: Reservations::default(),
             groups: Groups::default(),
             statuses: Statuses::default(),

@@ -126,7 +126,7 @@ impl World {
         let found = cloud.look_up(class).await;
         let status = judge(class, &cluster(), &found, AwsFeatureGates::default(), self.now());
         let class = Ec2NodeClass { status: Some(status), ..class.clone() };
-        cloud.learn_class(class.clone(), found.group(), &found.free_reservations());
+        cloud.learn_class(class.clone(), found.group());
         class
     }
 

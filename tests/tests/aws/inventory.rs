@@ -1,7 +1,5 @@
 //! Instance types and prices, asked of EC2, beside those that are embedded.
 
-use std::collections::BTreeMap;
-
 use muster_aws::{AmiFamily, ClassSettings, Inventory, PriceSource};
 use muster_tests::ec2::{Calls, REGION};
 use serde_json::json;
@@ -62,7 +60,7 @@ async fn windows_has_prices_of_its_own_once_there_is_a_class_of_it() {
     assert!(inventory.prices("m7g.large").unwrap().windows.on_demand.is_none(), "no Windows on ARM");
 
     let class = world.class(json!({ "amiSelectorTerms": [{ "alias": "windows2022@latest" }] }));
-    world.cloud.learn_class(class, None, &BTreeMap::new());
+    world.cloud.learn_class(class, None);
     let inventory = refresh().await;
     is(price(&inventory, "spot"), 0.0321 + 0.1);
     assert_eq!(inventory.prices("m5.large").unwrap().linux.spot.as_ref().unwrap().get("us-east-1a"), Some(&0.0321));

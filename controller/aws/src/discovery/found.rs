@@ -7,14 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::nodeclass::{
     Ami, CapacityReservation, InstanceMatchCriteria, ReservationState, ReservationType, SecurityGroup, Subnet,
 };
-use muster_cloud::CloudError;
+use muster_cloud::{CloudError, capacity_block};
 
 use super::images::AliasError;
 use crate::class::PlacementGroup;
-
-/// Time before the end of a capacity block at which it counts as expiring, in seconds: EC2 begins to terminate its
-/// instances 30 minutes before the end.
-const EXPIRING: i64 = 40 * 60;
 
 /// Results of all lookups for a class. A failed lookup is an error, and the previous result is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -156,7 +152,7 @@ pub(super) fn reservations(found: &[FoundReservation], now: Timestamp) -> Vec<Ca
 }
 
 fn reservation(found: &FoundReservation, now: Timestamp) -> CapacityReservation {
-    let is_near = found.ends.is_some_and(|ends| ends.as_second().saturating_sub(now.as_second()) <= EXPIRING);
+    let is_closed = found.is_block && found.ends.is_some_and(|end| capacity_block::is_closed(end, now));
     CapacityReservation {
         id: found.id.clone(),
         availability_zone: found.zone.clone(),
@@ -170,6 +166,6 @@ fn reservation(found: &FoundReservation, now: Timestamp) -> CapacityReservation 
         owner_id: found.owner.clone(),
         reservation_type: if found.is_block { ReservationType::CapacityBlock } else { ReservationType::Default },
         interruptible: found.is_interruptible,
-        state: if found.is_block && is_near { ReservationState::Expiring } else { ReservationState::Active },
+        state: if is_closed { ReservationState::Expiring } else { ReservationState::Active },
     }
 }

@@ -45,26 +45,12 @@ impl Classes {
         classes.values().any(|known| known.settings.as_ref().is_ok_and(|settings| settings.ami_family.is_windows()))
     }
 
-    /// Stores a class. `free` is the number of available instances by reservation.
-    pub(super) fn learn(
-        &self,
-        class: Ec2NodeClass,
-        options: Options,
-        group: Option<PlacementGroup>,
-        free: &BTreeMap<String, u32>,
-    ) {
-        let settings = ClassSettings::try_from(&class).map(|settings| {
-            let reservations = settings.reservations.into_iter().map(|mut reservation| {
-                reservation.available_instances = free.get(&*reservation.id).copied();
-                reservation
-            });
-            ClassSettings {
-                reservations: reservations.collect(),
-                placement_group: group,
-                reserved_enis: options.reserved_enis,
-                vm_memory_overhead: options.vm_memory_overhead,
-                ..settings
-            }
+    pub(super) fn learn(&self, class: Ec2NodeClass, options: Options, group: Option<PlacementGroup>) {
+        let settings = ClassSettings::try_from(&class).map(|settings| ClassSettings {
+            placement_group: group,
+            reserved_enis: options.reserved_enis,
+            vm_memory_overhead: options.vm_memory_overhead,
+            ..settings
         });
         let name = class.metadata.name.clone().unwrap_or_default();
         let known = Arc::new(Known { class, settings });

@@ -33,9 +33,10 @@ use crate::launch::{
 use crate::learned::Learned;
 use crate::node_properties;
 use crate::rate_limits::Family;
+use crate::reservation_counts::ReservationCounts;
 
 /// Time for which EC2 may not return a launched instance. Usually it is a second or two.
-const VISIBLE: Duration = Duration::from_secs(60);
+pub(super) const VISIBLE: Duration = Duration::from_secs(60);
 /// Maximum time to search for the instance of a token that was used with other parameters.
 const LOOKED_FOR: Duration = Duration::from_secs(30);
 
@@ -62,7 +63,13 @@ pub(super) struct Inner {
     /// Locked while a launch is planned, never across a call.
     addresses: Mutex<Addresses>,
     /// Instances launched in the last minute, by ID: EC2 may not return them yet.
-    recent: Mutex<BTreeMap<String, Instance>>,
+    pub(super) recent: Mutex<BTreeMap<String, Instance>>,
+    /// Available instances of capacity reservations.
+    pub(super) reservations: Mutex<ReservationCounts>,
+    /// Grows when a count of reservations may be wrong.
+    pub(super) doubts: watch::Sender<u64>,
+    /// Grows when instances of a reservation become available.
+    pub(super) freed: watch::Sender<u64>,
     /// Tokens that were used before with other parameters, and the start of the search for their instance.
     reused: Mutex<BTreeMap<LaunchToken, Timestamp>>,
 }
@@ -93,6 +100,9 @@ impl Ec2Cloud {
             learned: Mutex::default(),
             addresses: Mutex::default(),
             recent: Mutex::default(),
+            reservations: Mutex::default(),
+            doubts: watch::Sender::default(),
+            freed: watch::Sender::default(),
             reused: Mutex::default(),
         }))
     }
@@ -102,10 +112,9 @@ impl Ec2Cloud {
         self.0.caller.seen_by(observer);
     }
 
-    /// Stores a class as the API server has it. `group` is the placement group that it selects, `free` the number of
-    /// available instances by reservation.
-    pub fn learn_class(&self, class: Ec2NodeClass, group: Option<PlacementGroup>, free: &BTreeMap<String, u32>) {
-        self.0.classes.learn(class, self.0.options, group, free);
+    /// Stores a class as the API server has it. `group` is the placement group that it selects.
+    pub fn learn_class(&self, class: Ec2NodeClass, group: Option<PlacementGroup>) {
+        self.0.classes.learn(class, self.0.options, group);
     }
 
     /// Removes a deleted class.
@@ -193,6 +202,7 @@ impl Cloud for Ec2Cloud {
                 Meaning::TokenReused => return self.0.find_launched(request, &known, &plan).await,
                 _ => {
                     let error = refused_whole(&plan, failure);
+                    self.0.note_refused(error.refused());
                     return Err(LaunchError::of_request(self.0.without_haste(&plan, error)));
                 }
             }
@@ -203,8 +213,15 @@ impl Cloud for Ec2Cloud {
         let not_found = || CloudError::NotFound { what: provider_id.to_owned() };
         let id = instance_id(provider_id).ok_or_else(not_found)?;
         match self.0.describe.ask(id).await? {
-            Some(described) => Ok(self.0.complete(instances::instance(&described))),
-            None => self.0.unseen(provider_id, id).unwrap_or_else(|| Err(not_found())),
+            Some(described) => {
+                let instance = instances::instance(&described);
+                self.0.note_described(&instance);
+                Ok(self.0.complete(instance))
+            }
+            None => self.0.unseen(provider_id, id).unwrap_or_else(|| {
+                self.0.note_ended(id);
+                Err(not_found())
+            }),
         }
     }
 
@@ -215,6 +232,7 @@ impl Cloud for Ec2Cloud {
         // A changing list may return an instance on two pages.
         all.sort_by(|a, b| (a.launched_at, &a.provider_id).cmp(&(b.launched_at, &b.provider_id)));
         all.dedup_by(|a, b| a.provider_id == b.provider_id);
+        self.0.note_listed(&all);
         Ok(all)
     }
 
@@ -239,9 +257,11 @@ impl Cloud for Ec2Cloud {
     async fn terminate(&self, provider_id: &str) -> Result<(), CloudError> {
         let not_found = || CloudError::NotFound { what: provider_id.to_owned() };
         let id = instance_id(provider_id).ok_or_else(not_found)?;
+        self.0.note_ending(id);
         match self.0.terminate.ask(id).await {
             Ok(had_ended) => {
                 if had_ended {
+                    self.0.note_ended(id);
                     Err(not_found())
                 } else {
                     Ok(())
@@ -385,12 +405,14 @@ impl Inner {
                 lock(&self.addresses).exhaust(subnet);
             }
         }
+        self.note_refused(refused);
         let (had, offering, planned, refused) = came.map_err(|failed| {
             if failed.error == CloudError::TemplateGone {
                 self.templates.forget(plan.templates.iter().map(|one| &one.name));
             }
             LaunchError { error: self.without_haste(plan, failed.error), ..failed }
         })?;
+        self.note_launched(&had.instance_id, offering.reservation.as_deref());
         let now = self.caller.now();
         let mut instance = Instance {
             provider_id: format!("aws:///{}/{}", offering.zone, had.instance_id),
@@ -443,6 +465,9 @@ impl Inner {
         found.sort_by(|a, b| (a.state, &a.provider_id).cmp(&(b.state, &b.provider_id)));
         if let Some(mut instance) = found.into_iter().next() {
             lock(&self.reused).remove(token);
+            if let Some(id) = instance_id(&instance.provider_id) {
+                self.note_launched(id, instance.offering.reservation.as_deref());
+            }
             self.complete_as(&mut instance, known, &request.requests);
             // The template and the key of its secret are unknown, so all candidates are recorded. The agent is not
             // admitted if other content of the template has changed.
@@ -541,6 +566,6 @@ fn refused_whole(plan: &Plan, failure: Failure) -> CloudError {
     CloudError::NoCapacity { refused: refused.collect() }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

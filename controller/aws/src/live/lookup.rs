@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
-use aws_sdk_ec2::types::{CapacityReservation, CapacityReservationType, Filter, InstanceMatchCriteria};
+use aws_sdk_ec2::types::{
+    CapacityReservation, CapacityReservationState, CapacityReservationType, Filter, InstanceMatchCriteria,
+};
 use muster_api::Ec2NodeClass;
 use muster_api::nodeclass::{Ami, AmiRequirement, Ec2NodeClassSpec, SecurityGroup};
 use muster_cloud::{CloudError, Refusal};
@@ -129,7 +131,7 @@ async fn security_groups(
     Ok(found.into_values().collect())
 }
 
-async fn reservations(
+pub(super) async fn reservations(
     aws: &Connection,
     caller: &Caller,
     queries: Vec<Query>,
@@ -147,12 +149,19 @@ async fn reservations(
                 is_block: one.reservation_type() == Some(&CapacityReservationType::CapacityBlock),
                 is_interruptible: one.interruptible() == Some(true),
                 ends: one.end_date().map(moment),
-                free: one.available_instance_count().and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
+                free: free(&one),
             };
             found.insert(one.id.clone(), one);
         }
     }
     Ok(found.into_values().collect())
+}
+
+/// Returns the number of available instances; none is left of a reservation that is not active.
+fn free(reservation: &CapacityReservation) -> u32 {
+    let is_active = reservation.state().is_none_or(|state| *state == CapacityReservationState::Active);
+    let count = reservation.available_instance_count().filter(|_| is_active);
+    count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
 }
 
 async fn described_reservations(

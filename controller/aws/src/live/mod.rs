@@ -6,6 +6,7 @@
 //!        ▼
 //!   Ec2Cloud ◄── Classes     each EC2NodeClass with the objects of its selectors
 //!        │   ◄── Inventory   instance types, zones, prices
+//!        │   ◄── counts of reservations, less our launches since
 //!        ▼
 //!   launch::plan (pure) ─► templates (created once, by content) ─► CreateFleet ─► launch::outcome (pure)
 //!                                 │
@@ -36,6 +37,7 @@ mod lookup;
 mod prices;
 mod profile;
 mod queue;
+mod reservations;
 mod statuses;
 mod template_data;
 mod template_match;

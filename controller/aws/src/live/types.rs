@@ -21,7 +21,7 @@ impl Ec2Cloud {
     /// If the class is unknown, or one of its settings is invalid.
     pub fn instance_types(&self, class: &str) -> Result<Vec<InstanceType>, CloudError> {
         let known = self.0.class(class)?;
-        Ok(self.types_of(&known.class, settings(&known)?))
+        Ok(self.types_of(&known.class, &self.with_counts(settings(&known)?)))
     }
 
     /// Returns the instance types for a class with these settings that has not been stored, as far as its own status

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use muster_api::Ec2NodeClass;
 use muster_cloud::CloudError;
 
@@ -20,18 +21,21 @@ impl Ec2Cloud {
     pub async fn look_up(&self, class: &Ec2NodeClass) -> Found {
         let (aws, caller, cluster) = (&self.0.aws, &self.0.caller, self.0.cluster());
         let profile = profile::ensure(aws, caller, &self.0.fresh, &cluster, class);
-        self.learn_found(lookup::look_up(aws, caller, &cluster, class, profile).await)
+        let asked_at = caller.now();
+        self.learn_found(lookup::look_up(aws, caller, &cluster, class, profile).await, asked_at)
     }
 
     /// Like [`Self::look_up`], without creating anything: the instance profile is named, whether it exists or not.
     pub async fn look_up_only(&self, class: &Ec2NodeClass) -> Found {
         let cluster = self.0.cluster();
         let profile = std::future::ready(profile::named(&cluster, class));
-        self.learn_found(lookup::look_up(&self.0.aws, &self.0.caller, &cluster, class, profile).await)
+        let asked_at = self.0.caller.now();
+        self.learn_found(lookup::look_up(&self.0.aws, &self.0.caller, &cluster, class, profile).await, asked_at)
     }
 
-    fn learn_found(&self, found: Found) -> Found {
+    fn learn_found(&self, found: Found, asked_at: Timestamp) -> Found {
         self.learn_addresses(found.addresses());
+        self.learn_reservations(&found.free_reservations(), asked_at);
         found
     }
 

@@ -22,6 +22,7 @@ mod drift;
 mod eviction_cost;
 mod expand;
 mod gates;
+mod in_flight;
 mod mark;
 mod nodes;
 mod notices;
@@ -121,6 +122,7 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
     sort::release(&mut bound, &mut problem);
     problem.daemons = daemons.into_iter().map(|daemon| daemon.model).collect();
     pools::append(manifests, types, &mut problem, &mut warnings);
+    problem.take_reserved(&in_flight::reserved(&manifests.node_claims));
     let mut notices = if gates.node_overlay {
         overlays::apply(manifests, &mut problem, &mut warnings)
     } else {

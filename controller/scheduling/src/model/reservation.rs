@@ -1,5 +1,6 @@
 //! Reserved capacity: which offerings share the same instances, and how many instances are left.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -52,6 +53,17 @@ pub(crate) fn draw(problem: &mut Problem, drawn: impl Iterator<Item = (usize, us
             *taken.entry(Reservation::of(offering, (catalogue, instance_type, number))).or_default() += 1;
         }
     }
+    take(problem, &taken);
+}
+
+impl Problem {
+    /// Takes instances from the reservations with these IDs.
+    pub fn take_reserved(&mut self, taken: &BTreeMap<Arc<str>, u32>) {
+        take(self, &taken.iter().map(|(id, count)| (Reservation::Id(Arc::clone(id)), *count)).collect());
+    }
+}
+
+fn take(problem: &mut Problem, taken: &FxHashMap<Reservation, u32>) {
     if taken.is_empty() {
         return;
     }

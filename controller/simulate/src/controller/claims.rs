@@ -1,5 +1,6 @@
 //! Lifecycle of single NodeClaims.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -185,6 +186,7 @@ pub(super) fn class_of(live: &LiveClass) -> Class {
         hands_over_taints: true,
         tags_instances: true,
         reboots_instances: true,
+        block_ends: BTreeMap::new(),
     }
 }
 
@@ -199,6 +201,7 @@ fn missing(reference: &NodeClassReference) -> Class {
         hands_over_taints: true,
         tags_instances: true,
         reboots_instances: true,
+        block_ends: BTreeMap::new(),
     }
 }
 

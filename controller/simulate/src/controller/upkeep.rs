@@ -163,7 +163,7 @@ impl Controller {
         self.listings.clear();
         for claim in self.cluster.claims() {
             let Some(id) = claim.status.as_ref().and_then(|status| status.provider_id.clone()) else { continue };
-            let listing = Listing { at: now, has_instance: known.contains(id.as_str()) };
+            let listing = Listing { at: now, has_instance: known.contains(id.as_str()), capacity_type: None };
             if !listing.has_instance {
                 self.changed.claims.extend(claim.metadata.name.as_deref().map(Arc::from));
             }

@@ -58,11 +58,11 @@ fn remember_one<P: Provider>(context: &LeaderContext<P>, name: &Arc<str>, claim:
 fn reclaimed(claim: &NodeClaim, kind: NoticeKind) -> Option<(Refused, Timestamp)> {
     let label = |key: &str| claim.metadata.labels.as_ref()?.get(key).cloned();
     let capacity_type: CapacityType = label(labels::CAPACITY_TYPE)?.parse().ok()?;
-    let refusal = match (kind, capacity_type) {
-        (NoticeKind::SpotInterrupted, CapacityType::Spot) => Refusal::Capacity,
-        (NoticeKind::CapacityReservationInterrupted, CapacityType::Reserved) => Refusal::Reservation,
+    match (kind, capacity_type) {
+        (NoticeKind::SpotInterrupted, CapacityType::Spot)
+        | (NoticeKind::CapacityReservationInterrupted, CapacityType::Reserved) => {}
         _ => return None,
-    };
+    }
     let offering = Offering {
         instance_type: label(labels::INSTANCE_TYPE)?,
         zone: label(labels::ZONE)?,
@@ -70,7 +70,7 @@ fn reclaimed(claim: &NodeClaim, kind: NoticeKind) -> Option<(Refused, Timestamp)
         reservation: label(labels::CAPACITY_RESERVATION_ID).filter(|_| capacity_type == CapacityType::Reserved),
     };
     let at = condition(claim, nodeclaim::INTERRUPTED)?.last_transition_time.0;
-    Some((Refused { offering, refusal }, at))
+    Some((Refused { offering, refusal: Refusal::Capacity }, at))
 }
 
 #[cfg(test)]

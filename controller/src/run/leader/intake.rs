@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_api::{NodeClaim, NodeClassReference};
 use muster_cloud::after;
+use muster_stages::lifecycle::is_in_block;
 use muster_stages::pools;
 use muster_stages::provision::RETRY;
 use muster_stages::state::{Changed, Cluster, Kind};
@@ -115,6 +116,14 @@ impl<P: Provider> Leader<P> {
         self.tell_of_shifts();
     }
 
+    /// Takes in that instances of a reservation have become available: pods may wait for them.
+    pub(super) fn take_in_freed(&mut self, now: Timestamp) {
+        if self.context.cluster_cache.read().count_unbound() > 0 {
+            self.has_changed = true;
+            self.window.arrive("reservations", now);
+        }
+    }
+
     /// Tells NodePools of the zones that are shifted away, or are not any more.
     fn tell_of_shifts(&mut self) {
         let context = Arc::clone(&self.context);
@@ -153,6 +162,10 @@ impl<P: Provider> Leader<P> {
             } else {
                 self.work_queue.want(item, moment);
             }
+        }
+        // The end of a block may have been moved.
+        for claim in cluster.claims().filter(|claim| is_of_class && is_in_block(claim)) {
+            self.work_queue.want(Item::Claim(claim.metadata.name.clone().unwrap_or_default()), now);
         }
         let is_of_pods = changed.kinds.is_only(Kind::Pod);
         for name in &changed.claims {

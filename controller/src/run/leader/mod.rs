@@ -8,6 +8,7 @@
 //!                          ├─► PassSchedule ── due ──► plan_disruption (likewise), open              one at a time
 //!                          └─► commands: candidates and replacements ──► reconciliations, one for each command
 //!   ShiftWatch ──────────────► pods and nodes are decided anew, NodePools are told
+//!   freed reservations ──────► pods are decided anew
 //!   every two minutes ───────► tidy
 //! ```
 //!
@@ -18,6 +19,7 @@ mod decision_order;
 mod intake;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +30,7 @@ use muster_stages::lifecycle::Answers;
 use muster_stages::notices::ToldShifts;
 use muster_stages::provision::{LaunchHold, Window};
 use muster_stages::step::Step;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
@@ -107,6 +109,8 @@ struct Leader<P> {
     /// NodePools whose launches were held after the last round.
     holds: BTreeMap<String, LaunchHold>,
     shifts: ShiftWatch,
+    /// `None` if the cloud has no reservations.
+    freed: Option<watch::Receiver<u64>>,
     told_shifts: ToldShifts,
     is_planning_disruption: bool,
     /// True while commands are being begun. They are not reconciled until that is done, because an incomplete command
@@ -149,6 +153,7 @@ pub(super) async fn lead<P: Provider>(
     let (begun, timing) = (now(), context.settings.timing);
     let mut leader = Leader {
         shifts: ShiftWatch::of(&context.provider),
+        freed: context.provider.freed_reservations(),
         told_shifts: ToldShifts::default(),
         context,
         commands: WorkQueue::default(),
@@ -183,6 +188,14 @@ pub(super) async fn lead<P: Provider>(
         broken = leader.run(orders) => broken,
         never = provider.keep_up() => match never {},
         never = polled => match never {},
+    }
+}
+
+/// Completes when instances of a reservation have become available.
+async fn is_freed(freed: &mut Option<watch::Receiver<u64>>) {
+    let Some(freed) = freed else { return pending().await };
+    if freed.changed().await.is_err() {
+        pending().await
     }
 }
 
@@ -229,6 +242,7 @@ impl<P: Provider> Leader<P> {
                 },
                 Some(order) = orders.recv(), if self.order.is_none() => self.order = Some(order),
                 () = self.shifts.heard() => {}
+                () = is_freed(&mut self.freed) => self.take_in_freed(now()),
                 () = sleep(wait) => {}
             }
         }
@@ -293,7 +307,7 @@ impl<P: Provider> Leader<P> {
                 if tidied.is_news {
                     self.pass_schedule.stir();
                 }
-                for claim in tidied.missing {
+                for claim in tidied.concerned {
                     self.work_queue.want(Item::Claim(claim), now);
                 }
             }

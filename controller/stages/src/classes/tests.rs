@@ -27,6 +27,7 @@ fn class() -> Class {
         hands_over_taints: true,
         tags_instances: true,
         reboots_instances: true,
+        block_ends: BTreeMap::new(),
     }
 }
 

@@ -5,13 +5,13 @@
 //! | `Empty` `Underutilized` `Drifted` `Unhealthy` | 10 min | rolls back |
 //! | `Expired` | 10 min, then proceeds | rolls back, and is decided again |
 //! | `Broken` | 5 min, then proceeds | proceeds |
-//! | `Interrupted` | 60 s, or 10 min for planned maintenance, then proceeds | proceeds |
+//! | `Interrupted` | 60 s, 5 min for the end of a capacity block, 10 min for maintenance, then proceeds | proceeds |
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_api::{Lifetime, annotations};
-use muster_cloud::{NoticeKind, Urgency, after};
+use muster_cloud::{NoticeKind, Urgency, after, capacity_block};
 use muster_scheduling::disrupt::Cause;
 
 use super::observed_command::Replacement;
@@ -38,6 +38,9 @@ pub(super) enum Otherwise {
 /// Returns the wait of an interrupted node for its replacement, from the notice. A node whose notice is not recorded on
 /// its claim is tainted by another program, which has told of a spot interruption or of maintenance.
 pub(super) const fn of_notice(kind: NoticeKind) -> Duration {
+    if matches!(kind, NoticeKind::CapacityBlockEnding) {
+        return capacity_block::REPLACEMENT;
+    }
     match kind.urgency() {
         Urgency::None | Urgency::Planned => READY,
         Urgency::Imminent => INTERRUPTED,

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use muster_api::{NodeClaim, annotations, labels};
 use muster_cloud::{Instance, after};
 
+use super::demote::is_reserved;
 use super::initialize::is_ready;
 use super::register::{has_finalizer, name, uid};
 use crate::node::Node;
@@ -19,6 +20,10 @@ use crate::step::{Call, MetaChange, NodeChange, Step, Write};
 pub const GRACE: Duration = Duration::from_secs(30);
 /// Interval between collections: Karpenter's value.
 pub const EVERY: Duration = Duration::from_secs(120);
+
+/// Interval between collections while claims are in capacity reservations, whose instances may be billed on demand at
+/// any time: Karpenter's value.
+pub const EVERY_RESERVED: Duration = Duration::from_secs(60);
 
 /// State of the cluster, all of it observed after `listed_at`.
 #[derive(Debug, Clone)]
@@ -61,7 +66,14 @@ pub fn collect(input: &GarbageInput<'_>, now: Timestamp) -> Step {
             writes.extend(bury(node, input.listed_at));
         }
     }
-    Step { writes, again: Some(after(now, EVERY)) }
+    Step { writes, again: Some(after(now, interval(input.claims.iter().copied()))) }
+}
+
+/// Returns the time until the next collection.
+#[must_use]
+pub fn interval<'c>(mut claims: impl Iterator<Item = &'c NodeClaim>) -> Duration {
+    let is_any_reserved = claims.any(|claim| is_reserved(claim.metadata.labels.as_ref()));
+    if is_any_reserved { EVERY_RESERVED } else { EVERY }
 }
 
 fn provider_id(claim: &NodeClaim) -> Option<&str> {

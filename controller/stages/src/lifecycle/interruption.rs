@@ -20,12 +20,13 @@ use crate::step::{Event, EventType, MetaChange, Step, Subject, Write};
 pub(crate) const TERMINATING: &str = "it is removed because its instance is interrupted";
 
 /// Reason of the condition, by kind of the notice.
-const REASONS: [(NoticeKind, &str); 8] = [
+const REASONS: [(NoticeKind, &str); 9] = [
     (NoticeKind::SpotInterrupted, events::SPOT_INTERRUPTED),
     (NoticeKind::ScheduledChange, "ScheduledChange"),
     (NoticeKind::InstanceStopped, events::INSTANCE_STOPPING),
     (NoticeKind::InstanceTerminated, events::INSTANCE_TERMINATING),
     (NoticeKind::CapacityReservationInterrupted, events::CAPACITY_RESERVATION_INSTANCE_INTERRUPTED),
+    (NoticeKind::CapacityBlockEnding, events::CAPACITY_BLOCK_ENDING),
     (NoticeKind::InstanceStatus, "InstanceStatus"),
     (NoticeKind::SystemStatus, "SystemStatus"),
     (NoticeKind::EventStatus, "EventStatus"),
@@ -39,6 +40,7 @@ const fn event_reason(kind: NoticeKind) -> &'static str {
         NoticeKind::InstanceStopped => events::INSTANCE_STOPPING,
         NoticeKind::InstanceTerminated => events::INSTANCE_TERMINATING,
         NoticeKind::CapacityReservationInterrupted => events::CAPACITY_RESERVATION_INSTANCE_INTERRUPTED,
+        NoticeKind::CapacityBlockEnding => events::CAPACITY_BLOCK_ENDING,
         NoticeKind::ScheduledChange
         | NoticeKind::InstanceStatus
         | NoticeKind::SystemStatus
@@ -55,6 +57,9 @@ const fn message(kind: NoticeKind) -> &'static str {
         NoticeKind::InstanceTerminated => "the instance is terminating or has terminated",
         NoticeKind::CapacityReservationInterrupted => {
             "the owner of the capacity reservation reclaims the instance two minutes after the notice"
+        }
+        NoticeKind::CapacityBlockEnding => {
+            "the capacity block ends in less than an hour, and EC2 terminates its instances before"
         }
         NoticeKind::InstanceStatus => "the instance fails its status check",
         NoticeKind::SystemStatus => "the machine of the instance fails its status check",

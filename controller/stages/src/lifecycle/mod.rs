@@ -3,16 +3,16 @@
 //! ```text
 //!                ┌───────── Seen: claim, pool, class, nodes, pods, answers of the cloud ◄──────────────────┐
 //!                ▼                                                                                         │
-//!   wanted:   tidy ─► interrupt ─► expire ─► verdict ─► vanish ─► launch ─► register ─► initialize ─► tag   │
-//!             ─► liveness ─► silence                                                                        │
-//!   rebooted: interrupt ─► expire ─► vanish ─► reboot ─► tag                                                │
+//!   wanted:   tidy ─► leave ─► interrupt ─► expire ─► verdict ─► vanish ─► demote ─► launch ─► register     │
+//!             ─► initialize ─► tag ─► liveness ─► silence                                                   │
+//!   rebooted: leave ─► interrupt ─► expire ─► vanish ─► reboot ─► tag                                       │
 //!   deleted:  terminate: Node: taint ─► drain ─► volumes ─► instance ─► finalizer;  claim: finalizer       │
 //!                │                                                                                         │
 //!                ▼                                                                                         │
 //!              Step: writes, in order; next reconciliation ─► edge: one write after the other ─► API server, cloud
 //!
 //!   breaker::judge: a NodeClass       garbage::collect: orphans                pause, caps: limits on launches
-//!   interruption::heed: a notice of the cloud, on which disruption or the stage interrupt acts
+//!   interruption::heed: a notice of the cloud, or of the end of a capacity block (leave), on which disruption or the stage interrupt acts
 //!   pod_events::touch: pods came or left
 //!   standing::tell: conditions for disruption
 //! ```
@@ -25,9 +25,11 @@
 
 pub mod agent_silence;
 pub mod breaker;
+mod capacity_block;
 pub mod caps;
 pub(crate) mod conditions;
 pub mod consistency;
+mod demote;
 pub mod disruption_status;
 mod expire;
 pub mod garbage;
@@ -51,8 +53,10 @@ pub(crate) mod tests;
 
 use jiff::Timestamp;
 
+pub use self::capacity_block::is_in_block;
 pub use self::conditions::{Status, at as judged, set as set_condition, whole_seconds};
 pub use self::conditions::{condition, is_true};
+pub use self::demote::is_reserved;
 pub use self::liveness::{INITIALIZATION_TIMEOUT, LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT};
 pub use self::overlaid::overlaid;
 pub use self::reboot::{SUCCEEDED, reboot_result};
@@ -64,12 +68,14 @@ pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subj
 type Stage = fn(&Seen<'_>, Timestamp) -> Step;
 
 /// Stages of a claim that is not being deleted, in order.
-const WANTED: [Stage; 11] = [
+const WANTED: [Stage; 13] = [
     reboot::tidy,
+    capacity_block::leave,
     interruption::interrupt,
     expire::expire,
     verdict::verdict,
     vanish::vanish,
+    demote::demote,
     launch::launch,
     register::register,
     initialize::initialize,
@@ -79,7 +85,8 @@ const WANTED: [Stage; 11] = [
 ];
 
 /// Stages of a claim whose node is being rebooted.
-const REBOOTING: [Stage; 5] = [interruption::interrupt, expire::expire, vanish::vanish, reboot::reboot, tag::tag];
+const REBOOTING: [Stage; 6] =
+    [capacity_block::leave, interruption::interrupt, expire::expire, vanish::vanish, reboot::reboot, tag::tag];
 
 /// Decides the next step of one NodeClaim: the writes of the first stage that has any, or else the earliest
 /// reconciliation that a stage requests.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use muster_api::{NodeClaim, NodeClassReference, NodePool, annotations, taints};
-use muster_cloud::{Alternative, CloudError, Instance, InstanceState, LaunchError, Launched, Overlaid};
+use muster_cloud::{Alternative, CapacityType, CloudError, Instance, InstanceState, LaunchError, Launched, Overlaid};
 
 use super::pause::Pause;
 use crate::node::Node;
@@ -72,6 +72,8 @@ pub struct Class {
     pub tags_instances: bool,
     /// True if its cloud can reboot instances.
     pub reboots_instances: bool,
+    /// Ends of the capacity blocks that it selects, by ID.
+    pub block_ends: BTreeMap<String, Timestamp>,
 }
 
 /// Readiness of a class for launches.
@@ -143,6 +145,8 @@ pub struct Listing {
     pub at: Timestamp,
     /// True if the instance existed and had not been terminated.
     pub has_instance: bool,
+    /// Capacity type that it was billed as, if it is known.
+    pub capacity_type: Option<CapacityType>,
 }
 
 /// Results of the calls of earlier steps, see [`super::Step`].
@@ -197,6 +201,11 @@ impl Seen<'_> {
         self.claim.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
+    /// Returns a label of the claim.
+    pub(super) fn label(&self, key: &str) -> Option<&str> {
+        self.claim.metadata.labels.as_ref()?.get(key).map(String::as_str)
+    }
+
     /// Returns the creation time of the claim; the epoch if it is not set.
     pub(super) fn created_at(&self) -> Timestamp {
         self.claim.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
@@ -245,7 +254,8 @@ impl Listing {
             Ok(instance) => instance.state != InstanceState::Terminated,
             Err(error) => !error.is_not_found(),
         };
-        Self { at, has_instance }
+        let capacity_type = answer.as_ref().ok().map(|instance| instance.offering.capacity_type);
+        Self { at, has_instance, capacity_type }
     }
 }
 

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use muster_api::{NodeClaim, NodeClassReference, annotations, hash};
@@ -62,6 +64,7 @@ impl Fixture {
             hands_over_taints: true,
             tags_instances: true,
             reboots_instances: true,
+            block_ends: BTreeMap::new(),
         };
         Self {
             pool: serde_json::from_value(pool).unwrap(),

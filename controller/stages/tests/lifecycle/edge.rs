@@ -155,7 +155,7 @@ impl Edge {
         let Ok(instances) = cloud.list(now) else { return Ok(()) };
         let known: BTreeSet<&str> = instances.iter().map(|one| one.provider_id.as_str()).collect();
         for id in api.claims.values().filter_map(|claim| claim.status.as_ref()?.provider_id.as_deref()) {
-            let listing = Listing { at: now, has_instance: known.contains(id) };
+            let listing = Listing { at: now, has_instance: known.contains(id), capacity_type: None };
             self.remembered.listings.insert(id.to_owned(), listing);
         }
         let claims: Vec<_> = api.claims.values().cloned().collect();

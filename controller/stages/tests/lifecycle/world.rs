@@ -179,6 +179,7 @@ impl World {
             hands_over_taints: true,
             tags_instances: true,
             reboots_instances: true,
+            block_ends: BTreeMap::new(),
         };
         let mut api = Api::default();
         api.class = Some(class);

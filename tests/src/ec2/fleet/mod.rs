@@ -98,10 +98,10 @@ fn order(
         && capacity_type == CapacityType::OnDemand
         && offered.template.takes_open_reservations()
     {
-        let state = shared.state();
-        let open = state.reservations.open(&order.instance_type, &order.zone, shared.clock.now());
-        order.reservation =
-            open.filter(|open| open.available(state.instances.running()) >= count).map(|open| open.id.clone());
+        let (state, now) = (shared.state(), shared.clock.now());
+        let open = state.reservations.open(&order.instance_type, &order.zone, now);
+        let has_room = |open: &&_| state.reservations.available(open, &state.instances, now) >= count;
+        order.reservation = open.filter(has_room).map(|open| open.id.clone());
     }
     order
 }

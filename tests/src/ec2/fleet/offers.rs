@@ -34,7 +34,7 @@ pub(super) async fn of(
     for config in &fleet.configs {
         let template = Template::find(shared, request, &config.template).await?;
         for asked in &config.overrides {
-            offers.push(offer(shared, request, &subnets, &template, asked, capacity_type).await?);
+            offers.push(offer(shared, request, (fleet, &subnets, &template), asked, capacity_type).await?);
         }
     }
     Ok(offers)
@@ -43,8 +43,7 @@ pub(super) async fn of(
 async fn offer(
     shared: &Shared,
     request: &Request,
-    subnets: &Subnets,
-    template: &Template,
+    (fleet, subnets, template): (&FleetRequest, &Subnets, &Template),
     asked: &Override,
     capacity_type: CapacityType,
 ) -> Result<Offered, ApiError> {
@@ -71,7 +70,14 @@ async fn offer(
         let reservation = state.reservations.get(id).ok_or_else(|| services::no_reservation(id))?;
         let is_active = reservation.is_active(shared.clock.now());
         let fits = reservation.instance_type == instance_type && reservation.zone == subnet.zone;
-        let left = if is_active && fits { reservation.available(state.instances.running()) } else { 0 };
+        let (target, market) = reservation.market.asked_as();
+        if fleet.target() != target || template.text("instanceMarketOptions/marketType").as_deref() != market {
+            offer.refuse(faults::invalid_value(format!(
+                "The capacity reservation '{id}' needs the target capacity type {target}."
+            )));
+        }
+        let now = shared.clock.now();
+        let left = if is_active && fits { state.reservations.available(reservation, &state.instances, now) } else { 0 };
         offer.limit(left, faults::reservation_exceeded);
     }
     let placement_group = asked.placement_group.clone().or_else(|| template.placement_group());

@@ -18,6 +18,7 @@ pub(in crate::ec2) struct FleetRequest {
     on_demand_target: Option<u32>,
     spot_target: Option<u32>,
     default_type: CapacityType,
+    target: String,
     pub(super) instance_tags: BTreeMap<String, String>,
     pub(super) volume_tags: BTreeMap<String, String>,
 }
@@ -69,6 +70,7 @@ impl FleetRequest {
         let default_type = match target.text("DefaultTargetCapacityType") {
             Some("spot") => CapacityType::Spot,
             Some("on-demand") | None => CapacityType::OnDemand,
+            Some("capacity-block" | "reserved-capacity") => CapacityType::Reserved,
             Some(other) => return Err(unsupported(&format!("DefaultTargetCapacityType `{other}`"))),
         };
         Ok(Self {
@@ -79,9 +81,15 @@ impl FleetRequest {
             on_demand_target: target.number("OnDemandTargetCapacity"),
             spot_target: target.number("SpotTargetCapacity"),
             default_type,
+            target: target.text("DefaultTargetCapacityType").unwrap_or("on-demand").to_owned(),
             instance_tags: parameters.tags_for("instance"),
             volume_tags: parameters.tags_for("volume"),
         })
+    }
+
+    /// `DefaultTargetCapacityType`.
+    pub(super) fn target(&self) -> &str {
+        &self.target
     }
 
     /// How many units of which capacity type.

@@ -13,9 +13,9 @@ mod zonal_shifts;
 
 pub(super) use super::images::Releases;
 pub(super) use groups::{Groups, SPREAD_LIMIT, unknown as no_group};
-pub(super) use market::Market;
+pub(super) use market::Market as SpotMarket;
 pub(super) use prices::{architecture, is_offered, on_demand_price};
-pub(super) use reservations::{Reservations, not_found as no_reservation};
+pub(super) use reservations::{BlockOrder, Market, Reservations, not_found as no_reservation};
 pub use status::InstanceFault;
 pub(super) use status::Statuses;
 pub(super) use zonal_shifts::{Shifts, action as shift_action, parameters as shift_parameters};

@@ -1,12 +1,13 @@
 //! Capacity reservations, which moto does not have: made, described, changed, cancelled, and used up by launches.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::super::answer::{Answer, ApiError};
 use super::super::faults::invalid_value;
-use super::super::instances::Instance;
+use super::super::instances::{Instance, Instances, Kept};
 use super::super::parameters::Parameters;
 use super::super::request::Request;
 use super::super::shared::Shared;
@@ -15,7 +16,28 @@ use super::prices;
 
 /// By id.
 #[derive(Debug, Default)]
-pub(in crate::ec2) struct Reservations(BTreeMap<String, Reservation>);
+pub(in crate::ec2) struct Reservations {
+    all: BTreeMap<String, Reservation>,
+    /// How long an instance that has ended is counted.
+    pub(in crate::ec2) counts_ended_for: Duration,
+}
+
+/// How instances in a reservation are bought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ec2) enum Market {
+    OnDemand,
+    Block,
+    Interruptible,
+}
+
+/// A capacity block as it is bought.
+pub(in crate::ec2) struct BlockOrder<'a> {
+    pub(in crate::ec2) region: &'a str,
+    pub(in crate::ec2) instance_type: &'a str,
+    pub(in crate::ec2) zone: &'a str,
+    pub(in crate::ec2) count: u32,
+    pub(in crate::ec2) ends: Timestamp,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::ec2) struct Reservation {
@@ -29,8 +51,13 @@ pub(in crate::ec2) struct Reservation {
     platform: String,
     tenancy: String,
     created: Timestamp,
-    ends: Option<Timestamp>,
+    pub(in crate::ec2) ends: Option<Timestamp>,
     cancelled: bool,
+    pub(in crate::ec2) market: Market,
+    /// Instances of others in it.
+    pub(in crate::ec2) others: u32,
+    /// Its owner takes it back.
+    pub(in crate::ec2) is_taken_back: bool,
     tags: BTreeMap<String, String>,
 }
 
@@ -40,20 +67,75 @@ impl Reservation {
     }
 
     /// How many instances it still takes.
-    pub(in crate::ec2) fn available<'a>(&self, running: impl Iterator<Item = &'a Instance>) -> u32 {
-        let used = running.filter(|instance| instance.reservation.as_ref() == Some(&self.id)).count();
-        self.total.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
+    fn available<'a>(&self, used: impl Iterator<Item = &'a Instance>) -> u32 {
+        if self.is_taken_back {
+            return 0;
+        }
+        let used = used.filter(|instance| instance.reservation.as_ref() == Some(&self.id)).count();
+        self.total.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX).saturating_add(self.others))
+    }
+}
+
+impl Market {
+    /// `DefaultTargetCapacityType` of a fleet, and the market type of its template, that launch into it.
+    pub(in crate::ec2) const fn asked_as(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::OnDemand => ("on-demand", None),
+            Self::Block => ("capacity-block", Some("capacity-block")),
+            Self::Interruptible => ("reserved-capacity", Some("interruptible-capacity-reservation")),
+        }
+    }
+
+    /// `InstanceLifecycle` of an instance in it.
+    pub(in crate::ec2) const fn lifecycle(self) -> Option<&'static str> {
+        self.asked_as().1
     }
 }
 
 impl Reservations {
     pub(in crate::ec2) fn get(&self, id: &str) -> Option<&Reservation> {
-        self.0.get(id)
+        self.all.get(id)
+    }
+
+    pub(in crate::ec2) fn change(&mut self, id: &str, change: impl FnOnce(&mut Reservation)) {
+        if let Some(reservation) = self.all.get_mut(id) {
+            change(reservation);
+        }
+    }
+
+    pub(in crate::ec2) fn add_block(&mut self, id: &str, order: &BlockOrder<'_>, now: Timestamp) {
+        let block = Reservation {
+            id: id.to_owned(),
+            region: order.region.to_owned(),
+            instance_type: order.instance_type.to_owned(),
+            zone: order.zone.to_owned(),
+            total: order.count,
+            criteria: "targeted".to_owned(),
+            platform: "Linux/UNIX".to_owned(),
+            tenancy: "default".to_owned(),
+            created: now,
+            ends: Some(order.ends),
+            cancelled: false,
+            market: Market::Block,
+            others: 0,
+            is_taken_back: false,
+            tags: BTreeMap::new(),
+        };
+        self.all.insert(id.to_owned(), block);
+    }
+
+    /// How many instances a reservation still takes.
+    pub(in crate::ec2) fn available(&self, reservation: &Reservation, instances: &Instances, now: Timestamp) -> u32 {
+        let counts = |kept: &&Kept| {
+            let until = |(at, _): &(Timestamp, _)| at.checked_add(self.counts_ended_for).unwrap_or(Timestamp::MAX);
+            kept.ended.as_ref().is_none_or(|ended| now < until(ended))
+        };
+        reservation.available(instances.all().filter(counts).map(|kept| &*kept.instance))
     }
 
     /// The open one that a launch which names none falls into.
     pub(in crate::ec2) fn open(&self, instance_type: &str, zone: &str, now: Timestamp) -> Option<&Reservation> {
-        self.0.values().find(|reservation| {
+        self.all.values().find(|reservation| {
             reservation.criteria == "open"
                 && reservation.instance_type == instance_type
                 && reservation.zone == zone
@@ -105,6 +187,9 @@ fn create(shared: &Shared, request: &Request) -> Result<Reservation, ApiError> {
         created: now,
         ends: end(parameters)?,
         cancelled: false,
+        market: Market::OnDemand,
+        others: 0,
+        is_taken_back: false,
         tags: parameters
             .groups("TagSpecifications")
             .iter()
@@ -112,7 +197,7 @@ fn create(shared: &Shared, request: &Request) -> Result<Reservation, ApiError> {
             .filter_map(|tag| Some((tag.text("Key")?.to_owned(), tag.text("Value").unwrap_or_default().to_owned())))
             .collect(),
     };
-    state.reservations.0.insert(reservation.id.clone(), reservation.clone());
+    state.reservations.all.insert(reservation.id.clone(), reservation.clone());
     Ok(reservation)
 }
 
@@ -144,7 +229,7 @@ fn describe(shared: &Shared, request: &Request) -> Result<Vec<Reservation>, ApiE
             is.is_some_and(|is| filter.list("Value").iter().any(|value| value == is))
         })
     };
-    let found = state.reservations.0.values().filter(|reservation| reservation.region == *region);
+    let found = state.reservations.all.values().filter(|reservation| reservation.region == *region);
     let found = found.filter(|reservation| ids.is_empty() || ids.contains(&reservation.id)).filter(|it| wants(it));
     Ok(found.cloned().collect())
 }
@@ -153,7 +238,7 @@ fn modify(shared: &Shared, parameters: &Parameters) -> Result<(), ApiError> {
     let id = parameters.text("CapacityReservationId").unwrap_or_default();
     let ends = end(parameters)?;
     let mut state = shared.state();
-    let reservation = state.reservations.0.get_mut(id).ok_or_else(|| not_found(id))?;
+    let reservation = state.reservations.all.get_mut(id).ok_or_else(|| not_found(id))?;
     if let Some(total) = parameters.number("InstanceCount") {
         reservation.total = total;
     }
@@ -167,7 +252,7 @@ fn modify(shared: &Shared, parameters: &Parameters) -> Result<(), ApiError> {
 fn cancel(shared: &Shared, parameters: &Parameters) -> Result<(), ApiError> {
     let id = parameters.text("CapacityReservationId").unwrap_or_default();
     let mut state = shared.state();
-    let reservation = state.reservations.0.get_mut(id).ok_or_else(|| not_found(id))?;
+    let reservation = state.reservations.all.get_mut(id).ok_or_else(|| not_found(id))?;
     reservation.cancelled = true;
     Ok(())
 }
@@ -183,7 +268,9 @@ fn state_of(reservation: &Reservation, now: Timestamp) -> &'static str {
 fn element(shared: &Shared, reservation: &Reservation) -> Vec<xmltree::Element> {
     let state = shared.state();
     let now = shared.clock.now();
-    let available = if reservation.is_active(now) { reservation.available(state.instances.running()) } else { 0 };
+    let available =
+        if reservation.is_active(now) { state.reservations.available(reservation, &state.instances, now) } else { 0 };
+    let is_block = reservation.market == Market::Block;
     let Reservation { id, region, .. } = reservation;
     let arn = format!("arn:aws:ec2:{region}:{}:capacity-reservation/{id}", shared.account);
     let mut element = vec![
@@ -197,11 +284,12 @@ fn element(shared: &Shared, reservation: &Reservation) -> Vec<xmltree::Element> 
         xml::leaf("totalInstanceCount", reservation.total.to_string()),
         xml::leaf("availableInstanceCount", available.to_string()),
         xml::leaf("state", state_of(reservation, now)),
-        xml::leaf("reservationType", "default"),
+        xml::leaf("reservationType", if is_block { "capacity-block" } else { "default" }),
         xml::leaf("instanceMatchCriteria", &reservation.criteria),
         xml::leaf("endDateType", if reservation.ends.is_some() { "limited" } else { "unlimited" }),
         xml::leaf("createDate", reservation.created.to_string()),
         xml::leaf("startDate", reservation.created.to_string()),
+        xml::leaf("interruptible", (reservation.market == Market::Interruptible).to_string()),
         xml::tag_set(&reservation.tags),
     ];
     element.extend(reservation.ends.map(|ends| xml::leaf("endDate", ends.to_string())));

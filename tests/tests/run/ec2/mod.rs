@@ -24,6 +24,7 @@ mod partition;
 mod queue;
 mod reboots;
 mod refused;
+mod reservations;
 mod squatted;
 mod status;
 mod takeover;

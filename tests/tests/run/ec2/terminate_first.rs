@@ -57,8 +57,7 @@ async fn nodes_of_a_full_reservation_go_one_by_one_before_what_replaces_them() {
 
     let _controller = ground.quick_controller_with(goes_first).await;
     let (mut least, mut most) = (SIZE, 0);
-    // EC2 may still count an instance that has ended, and a refusal is remembered for three minutes.
-    let replaced = wait::until_all(ground.nodes(), Selection::all(), SOON * 10, "all nodes are replaced", |nodes| {
+    let replaced = wait::until_all(ground.nodes(), Selection::all(), SOON * 2, "all nodes are replaced", |nodes| {
         let stands = |node: &&Node| node.metadata.deletion_timestamp.is_none();
         least = least.min(nodes.iter().filter(stands).filter(|node| is_up(node)).count());
         most = most.max(nodes.iter().filter(stands).count());

@@ -93,7 +93,8 @@ pub(in crate::run) static INTERRUPTION_UNHEALTHY: Metric = counter(
 pub(in crate::run) static INTERRUPTED: Metric = counter(
     "muster_nodeclaims_interrupted_total",
     &["reason"],
-    "NodeClaims that the queue, an agent or a status check has set the condition `Interrupted` on, by its reason",
+    "NodeClaims that the queue, an agent, a status check or the end of a capacity block has set the condition `Interrupted` on, \
+     by its reason",
 );
 
 pub(super) const INTERRUPTION: Chapter = Chapter {

@@ -384,6 +384,7 @@ fn maintenance_leaves_time_for_the_replacement_and_a_spot_interruption_a_minute(
     for (reason, until, kind) in [
         ("ScheduledChange", 1600, "scheduled_change"),
         ("EventStatus", 1600, "event_status"),
+        ("CapacityBlockEnding", 1300, "capacity_block_ending"),
         ("CapacityReservationInstanceInterrupted", 1060, "capacity_reservation_interrupted"),
         ("SpotInterrupted", 1060, "spot_interrupted"),
     ] {

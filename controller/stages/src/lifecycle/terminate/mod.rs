@@ -18,6 +18,7 @@ use muster_api::conditions::{nodeclaim, reason};
 use muster_api::{annotations, events, labels, taints};
 use muster_cloud::after;
 
+use super::capacity_block;
 use super::conditions::{Draft, Status, condition, is_true};
 use super::initialize::is_ready;
 use super::launch;
@@ -45,7 +46,7 @@ pub(crate) fn terminate(seen: &Seen<'_>, now: Timestamp) -> Step {
     if !launch::has_finalizer(seen) {
         return Step::rest();
     }
-    if let Some(step) = set_deadline(seen) {
+    if let Some(step) = set_deadline(seen, now) {
         return step;
     }
     for node in seen.nodes.iter().filter(|node| is_ours(node)) {
@@ -83,14 +84,17 @@ fn is_ours(node: &Node) -> bool {
     has_finalizer(node) || has_label(node, labels::REGISTERED) && node.metadata.deletion_timestamp.is_none()
 }
 
-/// Writes the end of the termination grace period to the claim, once: its spec is immutable.
-fn set_deadline(seen: &Seen<'_>) -> Option<Step> {
-    let grace = seen.claim.spec.termination_grace_period?;
-    if deadline(seen).is_some() {
+/// Writes the end of the termination grace period to the claim, or the time by which its capacity block has to be
+/// empty, if that is earlier.
+fn set_deadline(seen: &Seen<'_>, now: Timestamp) -> Option<Step> {
+    let deleted_at = seen.claim.metadata.deletion_timestamp.as_ref()?.0;
+    let known = deadline(seen);
+    // Once: the spec is immutable.
+    let of_claim = known.or_else(|| Some(after(deleted_at, seen.claim.spec.termination_grace_period?.0)));
+    let end = of_claim.into_iter().chain(capacity_block::empty_by(seen, deleted_at, now)).min()?;
+    if known == Some(end) {
         return None;
     }
-    let deleted_at = seen.claim.metadata.deletion_timestamp.as_ref()?.0;
-    let end = after(deleted_at, grace.0);
     let change = MetaChange::default().annotation(annotations::NODECLAIM_TERMINATION_TIMESTAMP, end.to_string());
     let message = format!("pods that are left on the node at {end} are terminated then");
     Some(Step::act([

@@ -126,6 +126,7 @@ impl Fixture {
                 hands_over_taints: true,
                 tags_instances: false,
                 reboots_instances: false,
+                block_ends: BTreeMap::new(),
             },
             pause: Pause::NOTHING,
             nodes: Vec::new(),

@@ -55,7 +55,14 @@ fn a_claim_without_time_or_node_is_deleted_at_once() {
 
 #[test]
 fn a_node_with_time_left_is_for_disruption() {
-    for reason in ["SpotInterrupted", "CapacityReservationInstanceInterrupted", "ScheduledChange", "EventStatus"] {
+    let reasons = [
+        "SpotInterrupted",
+        "CapacityReservationInstanceInterrupted",
+        "CapacityBlockEnding",
+        "ScheduledChange",
+        "EventStatus",
+    ];
+    for reason in reasons {
         let mut fixture = Fixture::new();
         fixture.initialized();
         interrupted(&mut fixture, reason);

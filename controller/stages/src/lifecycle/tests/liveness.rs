@@ -258,7 +258,7 @@ fn instances_are_looked_at_in_time() {
             "An instance that the list does not have is looked at.",
             |it| {
                 it.launched().judge(nodeclaim::REGISTERED, Status::Unknown, "NodeNotFound", NOT_FOUND, 10);
-                it.listing = Some(Listing { at: at(70), has_instance: false });
+                it.listing = Some(Listing { at: at(70), has_instance: false, capacity_type: None });
             },
             70,
             &[r#"Get("aws:///eu-west-1a/i-1")"#],
@@ -267,7 +267,7 @@ fn instances_are_looked_at_in_time() {
             "A list that was asked for soon after the launch says nothing.",
             |it| {
                 it.launched().judge(nodeclaim::REGISTERED, Status::Unknown, "NodeNotFound", NOT_FOUND, 10);
-                it.listing = Some(Listing { at: at(69), has_instance: false });
+                it.listing = Some(Listing { at: at(69), has_instance: false, capacity_type: None });
             },
             70,
             &["look again at 910"],
@@ -311,7 +311,7 @@ fn instances_are_looked_at_in_time() {
             "A kubelet that reports is better evidence than a list.",
             |it| {
                 it.initialized();
-                it.listing = Some(Listing { at: at(700), has_instance: false });
+                it.listing = Some(Listing { at: at(700), has_instance: false, capacity_type: None });
             },
             700,
             &["look again at 2595600"],
@@ -326,7 +326,7 @@ fn instances_that_end_by_themselves() {
             "That an instance cannot be found says nothing yet.",
             |it| {
                 it.launched().judge(nodeclaim::REGISTERED, Status::Unknown, "NodeNotFound", NOT_FOUND, 10);
-                it.listing = Some(Listing { at: at(30), has_instance: false });
+                it.listing = Some(Listing { at: at(30), has_instance: false, capacity_type: None });
                 it.answers.instance = Some(Err(CloudError::NotFound { what: ID.to_owned() }));
             },
             50,
@@ -354,7 +354,7 @@ fn instances_that_end_by_themselves() {
             "One that ended while it started ends the claim with the cloud's reason, and counts against the class.",
             |it| {
                 it.launched().judge(nodeclaim::REGISTERED, Status::Unknown, "NodeNotFound", NOT_FOUND, 10);
-                it.listing = Some(Listing { at: at(70), has_instance: false });
+                it.listing = Some(Listing { at: at(70), has_instance: false, capacity_type: None });
                 let mut ended = instance(InstanceState::Terminated);
                 ended.state_reason = Some("Client.InvalidKMSKey.InvalidState".to_owned());
                 it.answers.instance = Some(Ok(ended));
@@ -372,7 +372,7 @@ fn instances_that_end_by_themselves() {
             "One that has served ends the claim, and counts against nobody.",
             |it| {
                 it.initialized().ready("Unknown", "NodeStatusUnknown");
-                it.listing = Some(Listing { at: at(700), has_instance: false });
+                it.listing = Some(Listing { at: at(700), has_instance: false, capacity_type: None });
                 it.answers.instance = Some(Err(CloudError::NotFound { what: ID.to_owned() }));
             },
             700,
@@ -385,7 +385,7 @@ fn instances_that_end_by_themselves() {
             "A look that fails decides nothing.",
             |it| {
                 it.initialized().ready("Unknown", "NodeStatusUnknown");
-                it.listing = Some(Listing { at: at(700), has_instance: false });
+                it.listing = Some(Listing { at: at(700), has_instance: false, capacity_type: None });
                 it.answers.instance = Some(Err(CloudError::Throttled { operation: "DescribeInstances".to_owned() }));
             },
             700,

@@ -1,5 +1,7 @@
 //! The stages, one rule each: what is seen, what is to be written, in words.
 
+mod capacity_block;
+mod demote;
 pub(crate) mod fixture;
 mod garbage;
 mod interruption;
