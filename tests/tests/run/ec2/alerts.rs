@@ -256,7 +256,6 @@ async fn each_alert_fires_in_a_broken_world() {
         let course = course.lock().unwrap();
         panic!("{error}\nsilent: {:?}\n{course:?}", all.difference(&course.fired).collect::<Vec<_>>());
     }
-    assert!(!course.lock().unwrap().fired.contains(leaderless), "there was one");
     drop(controller);
     prometheus.until(&format!("ALERTS{{alertname=\"{leaderless}\",alertstate=\"firing\"}}"), SOON).await.unwrap();
 }

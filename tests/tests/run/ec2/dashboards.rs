@@ -1,10 +1,10 @@
 //! A healthy world on a real Prometheus: no alert fires, and the dashboards, those of Karpenter too, have data.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 use kube::core::DynamicObject;
+use muster_tests::Result;
 use muster_tests::prometheus::Prometheus;
 use muster_tests::wait::{self, Selection};
 use serde_json::{Value, json};
@@ -14,10 +14,12 @@ use super::ground::{Ground, SOON, pool, requirements};
 /// Metrics and labels that the panels of Karpenter's dashboards ask for.
 const OF_KARPENTER: &str = include_str!("../../../rules/karpenter-dashboards.tsv");
 
-/// Metrics of our panels that have no series as long as nothing fails, nobody interrupts a node and no agent reports.
-const OF_TROUBLE: [&str; 9] = [
+/// Metrics of our panels that have no series as long as nothing fails, no pod waits, no node is interrupted and no agent
+/// reports.
+const OF_TROUBLE: [&str; 10] = [
     "karpenter_cloudprovider_errors_total",
     "karpenter_cloudprovider_instance_launch_failures_total",
+    "karpenter_scheduler_pending_pods_by_effective_zone_count",
     "karpenter_voluntary_disruption_failed_validations_total",
     "karpenter_voluntary_disruption_queue_failures_total",
     "muster_consolidation_delivered_usd_per_hour",
@@ -74,6 +76,18 @@ fn of_panels() -> Vec<String> {
     all
 }
 
+/// Returns the questions of our dashboards that have no data, apart from those about trouble.
+async fn without_data(prometheus: &Prometheus) -> Result<Vec<String>> {
+    let mut silent = Vec::new();
+    for expression in of_panels() {
+        let is_of_trouble = OF_TROUBLE.iter().any(|metric| expression.contains(metric));
+        if prometheus.query(&expression).await?.is_empty() && !is_of_trouble {
+            silent.push(expression);
+        }
+    }
+    Ok(silent)
+}
+
 /// Spot nodes with limits, of which those without pods go at once; and a daemon on each.
 fn furniture() -> Vec<Value> {
     let spot = requirements(&["m5.large"], &["us-east-1a", "us-east-1b"], &["spot"]);
@@ -126,20 +140,26 @@ async fn healthy_world_fires_no_alert_and_fills_the_dashboards() {
     if let Err(error) = filled.await {
         panic!("{error}\n{}", lacking().await.unwrap().join("\n"));
     }
-    let mut silent = BTreeSet::new();
-    for expression in of_panels() {
-        // Each is understood, or this fails.
-        if prometheus.query(&expression).await.unwrap().is_empty() {
-            silent.insert(expression);
-        }
+    // Each is understood, or this fails. A rate begins with the second value.
+    let filled = wait::until_some("all of our panels have data", SOON, || async {
+        let silent = without_data(&prometheus).await?;
+        Ok(silent.is_empty().then_some(()))
+    });
+    if let Err(error) = filled.await {
+        panic!("{error}\n{:#?}", without_data(&prometheus).await.unwrap());
     }
-    silent.retain(|expression| !OF_TROUBLE.iter().any(|metric| expression.contains(metric)));
-    assert_eq!(silent, BTreeSet::new(), "panels without data");
 
     let alerts = prometheus.alerts().await.unwrap();
     let count = impatient_rules().matches("- alert: ").count();
     assert_eq!(alerts.len(), count, "{alerts:#?}");
     assert!(alerts.iter().all(|alert| alert.health == "ok"), "{alerts:#?}");
-    assert!(alerts.iter().all(|alert| alert.state == "inactive"), "{alerts:#?}");
+    // A scrape that is late on a busy machine is an alert for a moment, in rules without patience.
+    let quiet = wait::until_some("no alert is active", SOON, || async {
+        let alerts = prometheus.alerts().await?;
+        Ok(alerts.iter().all(|alert| alert.state == "inactive").then_some(()))
+    });
+    if let Err(error) = quiet.await {
+        panic!("{error}\n{:#?}", prometheus.alerts().await.unwrap());
+    }
     drop(controller);
 }

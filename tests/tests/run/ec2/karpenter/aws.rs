@@ -40,8 +40,11 @@ impl Images {
     pub(super) async fn published(ground: &Ground) -> Self {
         let ssm = aws_sdk_ssm::Client::new(&ground.ec2.sdk_config(KARPENTER));
         let mut own = Self { status: Vec::new(), standard: String::new() };
+        // Karpenter takes the images of the API server's version.
+        let version = ground.kube().apiserver_version().await.unwrap();
+        let of = format!("{}.{}", version.major, version.minor);
         for (variant, arch, [accelerators, gpus]) in VARIANTS {
-            let name = format!("/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/{variant}/recommended/image_id");
+            let name = format!("/aws/service/eks/optimized-ami/{of}/amazon-linux-2023/{variant}/recommended/image_id");
             let answer = ssm.get_parameter().name(name).send().await.unwrap();
             let id = answer.parameter().unwrap().value().unwrap().to_owned();
             let found = ground.client.describe_images().image_ids(&id).send().await.unwrap();
