@@ -62,8 +62,8 @@ impl Ec2Cloud {
     }
 }
 
-/// Returns the first whole second that is not before this moment: no launch may come a fraction of a second too early. An
-/// invalid moment becomes the Unix epoch.
+/// Returns the first whole second that is not before this moment: no launch may come a fraction of a second too early.
+/// An invalid moment becomes the Unix epoch.
 fn whole_second_after(moment: &DateTime) -> Timestamp {
     let second = moment.secs().saturating_add(i64::from(moment.subsec_nanos() > 0));
     Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH)

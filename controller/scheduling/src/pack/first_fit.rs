@@ -41,7 +41,8 @@ pub(super) fn counting_others(compiled: &Compiled<'_>, steps: usize) -> Option<S
     planned(compiled, steps, Spreads::Counted)
 }
 
-/// Returns a first-fit plan in which pods keep the spreads of others that count them; `None` as for [`counting_others`].
+/// Returns a first-fit plan in which pods keep the spreads of others that count them; `None` as for
+/// [`counting_others`].
 pub(super) fn keeping_spreads(compiled: &Compiled<'_>, steps: usize) -> Option<Solution> {
     planned(compiled, steps, Spreads::Kept)
 }

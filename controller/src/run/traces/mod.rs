@@ -24,8 +24,8 @@ pub(super) use self::otlp::Traces;
 /// Environment variables that name a collector, the more specific one first.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
-/// Reason why traces cannot be sent. `Display` is the whole message, hint included. It quotes no endpoint, which may hold
-/// credentials.
+/// Reason why traces cannot be sent. `Display` is the whole message, hint included. It quotes no endpoint, which may
+/// hold credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
     /// The endpoint cannot be used.

@@ -18,8 +18,8 @@ pub(super) struct Span {
     pub(super) attributes: Vec<(&'static str, String)>,
 }
 
-/// Returns the spans of a pod that was bound at `bound`: the whole, the time until the first decision about it, and the time
-/// from the decision that gave it a node until it was bound. None for a pod that Muster never decided about.
+/// Returns the spans of a pod that was bound at `bound`: the whole, the time until the first decision about it, and the
+/// time from the decision that gave it a node until it was bound. None for a pod that Muster never decided about.
 pub(super) fn of_pod(path: &str, node: &str, times: &PodTimes, bound: Timestamp) -> Vec<Span> {
     let (Some(decided), Some(trace)) = (times.decided, trace_id(&times.uid)) else { return Vec::new() };
     let (namespace, name) = path.split_once('/').unwrap_or(("", path));

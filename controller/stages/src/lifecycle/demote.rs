@@ -1,5 +1,5 @@
-//! Demotion: an instance whose capacity reservation has ended, or was cancelled, keeps running, and is billed on demand.
-//! Its claim and Node say so from then on, so that its price counts in consolidation.
+//! Demotion: an instance whose capacity reservation has ended, or was cancelled, keeps running, and is billed on
+//! demand. Its claim and Node say so from then on, so that its price counts in consolidation.
 //!
 //! Never the other way round: an instance that was launched on demand is not in a reservation that we count.
 

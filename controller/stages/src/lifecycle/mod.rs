@@ -3,16 +3,16 @@
 //! ```text
 //!                ┌───────── Seen: claim, pool, class, nodes, pods, answers of the cloud ◄──────────────────┐
 //!                ▼                                                                                         │
-//!   wanted:   tidy ─► leave ─► interrupt ─► expire ─► verdict ─► vanish ─► demote ─► launch ─► register     │
-//!             ─► initialize ─► tag ─► liveness ─► silence                                                   │
-//!   rebooted: leave ─► interrupt ─► expire ─► vanish ─► reboot ─► tag                                       │
+//!   wanted:   tidy ─► leave ─► interrupt ─► expire ─► verdict ─► vanish ─► demote ─► launch ─► register    │
+//!             ─► initialize ─► tag ─► liveness ─► silence                                                  │
+//!   rebooted: leave ─► interrupt ─► expire ─► vanish ─► reboot ─► tag                                      │
 //!   deleted:  terminate: Node: taint ─► drain ─► volumes ─► instance ─► finalizer;  claim: finalizer       │
 //!                │                                                                                         │
 //!                ▼                                                                                         │
 //!              Step: writes, in order; next reconciliation ─► edge: one write after the other ─► API server, cloud
 //!
 //!   breaker::judge: a NodeClass       garbage::collect: orphans                pause, caps: limits on launches
-//!   interruption::heed: a notice of the cloud, or of the end of a capacity block (leave), on which disruption or the stage interrupt acts
+//!   interruption::heed: a notice of the cloud, or of the end of a capacity block (leave); disruption or interrupt acts
 //!   pod_events::touch: pods came or left
 //!   standing::tell: conditions for disruption
 //! ```

@@ -32,8 +32,8 @@ pub(super) fn tag(seen: &Seen<'_>, now: Timestamp) -> Step {
         }
         Some(Err(error)) if !error.is_not_found() => Step::until(after(now, error.turn().unwrap_or(WAIT))),
         Some(_) => {
-            // The cluster's name is among the tags of the launch. Without its annotation Karpenter, should it take over,
-            // would tag each instance once more.
+            // The cluster's name is among the tags of the launch. Without its annotation, Karpenter would tag each
+            // instance once more if it took over.
             let change = MetaChange::default()
                 .annotation(annotations::INSTANCE_TAGGED, "true")
                 .annotation(annotations::CLUSTER_NAME_TAGGED, "true");

@@ -71,7 +71,8 @@ pub struct ConditionChange {
     pub at: Timestamp,
 }
 
-/// The start of a node, from the decision to launch it until it was initialized. Times are those of the NodeClaim, to the second.
+/// The start of a node, from the decision to launch it until it was initialized. Times are those of the NodeClaim, to
+/// the second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStart {
     /// UID of the NodeClaim.
