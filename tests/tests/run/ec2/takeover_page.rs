@@ -130,7 +130,7 @@ async fn start(ground: &Ground) -> Replica {
     variables
         .extend(ground.ec2.credentials(MUSTER).environment().into_iter().map(|(name, value)| (name.to_owned(), value)));
     assert_eq!(variables["CLUSTER_NAME"], CLUSTER);
-    let program = Replica::program(MUSTER, ground.cluster().kubeconfig()).unwrap().args(&["--cloud", "aws"]);
+    let program = Replica::program(MUSTER, ground.cluster().kubeconfig()).unwrap().args(["--cloud", "aws"]);
     let program = variables.into_iter().fold(program, |program, (name, value)| program.env(&name, value));
     let replica = Replica::start(ground.world.spawner(), &program).unwrap();
     let stands_by = wait::until_some("Muster has checked its permissions", SOON, || async {

@@ -170,7 +170,6 @@ fn cpu() -> std::time::Duration {
 
 #[test]
 #[ignore = "scale: its figures are those of an optimised program"]
-#[expect(clippy::print_stdout, reason = "it says what it has measured")]
 fn scrape_of_two_thousand_nodes_and_twenty_thousand_pods_is_cheap() {
     let mut cluster = Cluster::default();
     for number in 0..2000 {
