@@ -72,10 +72,11 @@ async fn has_looked(ground: &Ground, replica: &Replica, claims: usize) {
         let found = ground.ec2.wait_for_calls(SOON, enough).await;
         found.unwrap_or_else(|calls| panic!("{action} was not called {count} times:\n{calls}"));
     }
-    let passes = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds_count";
+    let reconciled = "controller_runtime_reconcile_total";
     let done = wait::until_some("it has decided about nodes twice", SOON, || async {
-        let reconciled = counted(replica, "controller_runtime_reconcile_total", "nodeclaim.lifecycle").await;
-        Ok((reconciled >= claims as u64 && counted(replica, passes, "").await >= 2).then_some(()))
+        let of_claims = counted(replica, reconciled, "controller=\"nodeclaim.lifecycle\"").await;
+        let passes = counted(replica, reconciled, "controller=\"disruption\"").await;
+        Ok((of_claims >= claims as u64 && passes >= 2).then_some(()))
     });
     done.await.unwrap();
 }

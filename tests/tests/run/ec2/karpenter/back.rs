@@ -84,10 +84,15 @@ fn status(was: &Value, is: &Value) -> Vec<String> {
     all
 }
 
-/// Lists of what was selected have no order.
+/// Lists of what was selected, and of requirements, have no order.
 fn sorted(value: &Value) -> Value {
-    let Some(list) = value.as_array() else { return value.clone() };
-    let mut list = list.clone();
-    list.sort_by_key(Value::to_string);
-    Value::Array(list)
+    match value {
+        Value::Array(list) => {
+            let mut list: Vec<Value> = list.iter().map(sorted).collect();
+            list.sort_by_key(Value::to_string);
+            Value::Array(list)
+        }
+        Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), sorted(value))).collect(),
+        other => other.clone(),
+    }
 }
