@@ -120,7 +120,10 @@ async fn changes_nothing(ground: &Ground, release: Release, span: Duration) -> (
 async fn lacks(ground: &Ground, own: &DynamicObject, other: &DynamicObject) -> Vec<String> {
     let keys = |map: &std::collections::BTreeMap<String, String>| map.keys().cloned().collect::<BTreeSet<_>>();
     let mut lacks: Vec<String> = keys(other.labels()).difference(&keys(own.labels())).cloned().collect();
-    lacks.extend(keys(other.annotations()).difference(&keys(own.annotations())).cloned());
+    // Muster writes it only where minimums were relaxed; Karpenter reads its absence as `false`.
+    let means_nothing = |key: &&String| *key == "karpenter.sh/nodeclaim-min-values-relaxed";
+    let (others, own_keys) = (keys(other.annotations()), keys(own.annotations()));
+    lacks.extend(others.difference(&own_keys).filter(|key| !means_nothing(key)).cloned());
     lacks.extend(other.finalizers().iter().filter(|one| !own.finalizers().contains(one)).cloned());
     let tags = async |claim: &DynamicObject| {
         let id = claim.data["status"]["providerID"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
