@@ -8,7 +8,7 @@ use super::{ENDPOINTS, TracesError, first_set};
 
 /// Nowhere to send traces.
 #[derive(Debug, Clone, Default)]
-pub(in crate::run) struct Traces;
+pub(in crate::run) struct Traces(());
 
 // === impl Traces ===
 
@@ -22,7 +22,7 @@ impl Traces {
         if let Some((variable, _)) = first_set(ENDPOINTS) {
             tracing::warn!("`{variable}` has no effect: this build sends no traces; the feature `otlp` has them");
         }
-        Ok(Self)
+        Ok(Self(()))
     }
 
     #[expect(clippy::unused_self, reason = "a build with traces sends it")]
