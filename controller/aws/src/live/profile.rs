@@ -183,6 +183,8 @@ pub(super) async fn remove(
 ) -> Result<usize, CloudError> {
     let mut removed = 0;
     let mut all = list(aws, caller, &path(cluster, class)).await?;
+    // What is deleted is decided by what each profile says of itself.
+    all.retain(|profile| is_of(profile, cluster, class));
     let told = class.status.as_ref().and_then(|status| status.instance_profile.as_ref());
     if let Some(told) =
         told.filter(|told| class.spec.role.is_some() && all.iter().all(|one| one.instance_profile_name() != *told))
