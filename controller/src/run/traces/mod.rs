@@ -35,7 +35,7 @@ pub enum TracesError {
     Endpoint {
         /// The variable.
         variable: &'static str,
-        /// What is wrong with its value.
+        /// Fault of its value.
         reason: &'static str,
     },
     /// The protocol is not supported.

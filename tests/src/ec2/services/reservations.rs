@@ -18,11 +18,11 @@ use super::prices;
 #[derive(Debug, Default)]
 pub(in crate::ec2) struct Reservations {
     all: BTreeMap<String, Reservation>,
-    /// How long an instance that has ended is counted.
+    /// Time for which an instance that has ended is counted.
     pub(in crate::ec2) counts_ended_for: Duration,
 }
 
-/// How instances in a reservation are bought.
+/// Way in which instances of a reservation are bought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ec2) enum Market {
     OnDemand,
@@ -124,7 +124,7 @@ impl Reservations {
         self.all.insert(id.to_owned(), block);
     }
 
-    /// How many instances a reservation still takes.
+    /// Number of instances that a reservation still takes.
     pub(in crate::ec2) fn available(&self, reservation: &Reservation, instances: &Instances, now: Timestamp) -> u32 {
         let counts = |kept: &&Kept| {
             let until = |(at, _): &(Timestamp, _)| at.checked_add(self.counts_ended_for).unwrap_or(Timestamp::MAX);

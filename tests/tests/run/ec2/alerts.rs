@@ -120,7 +120,7 @@ fn freezer() -> [Value; 2] {
 }
 
 impl Ground {
-    /// What breaks: classes and pools, and the writes that admission refuses.
+    /// Breaks classes and pools, and has admission refuse writes.
     async fn break_what_is_configured(&self) {
         let class = |name: &str, fields: Value| {
             let mut class = self.class(fields);
@@ -191,7 +191,7 @@ async fn sum(prometheus: &Prometheus, series: &str) -> Result<f64> {
     Ok(samples.first().map_or(0.0, |sample| sample.value))
 }
 
-/// What has been broken in the course of time, and the alerts that have fired.
+/// Things broken in the course of time, and the alerts that have fired.
 #[derive(Debug, Default)]
 struct Course {
     scarce: usize,

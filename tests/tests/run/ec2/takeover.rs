@@ -116,7 +116,7 @@ async fn changes_nothing(ground: &Ground, release: Release, span: Duration) -> (
     (installation, replica)
 }
 
-/// What a claim of Muster's, and its instance, have less than those of Karpenter in the same pool.
+/// Returns labels, annotations, finalizers and tags that Karpenter's claim has and Muster's in the same pool lacks.
 async fn lacks(ground: &Ground, own: &DynamicObject, other: &DynamicObject) -> Vec<String> {
     let keys = |map: &std::collections::BTreeMap<String, String>| map.keys().cloned().collect::<BTreeSet<_>>();
     let mut lacks: Vec<String> = keys(other.labels()).difference(&keys(own.labels())).cloned().collect();
@@ -198,7 +198,7 @@ fn bill(ground: &Ground) -> f64 {
     bought.map(|one| price(&one.instance_type)).sum()
 }
 
-/// What a dry run has told of nodes so far: the nodes, and the savings of each set of them in USD per hour.
+/// Returns the sets of nodes that a dry run has told of so far, with the savings of each in USD per hour.
 fn told(observer: &Replica) -> Vec<(BTreeSet<String>, f64)> {
     let reports = lines(observer);
     let all = reports.iter().filter_map(|line| line["disruptions"].as_array()).flatten();

@@ -1,4 +1,4 @@
-//! What Karpenter has made in AWS.
+//! Objects that Karpenter has made in AWS.
 
 use aws_sdk_ec2::types::{
     CapacityReservationInstancePlatform, CapacityReservationPreference, CapacityReservationTarget,
@@ -115,7 +115,7 @@ pub(super) async fn tag(ground: &Ground, instance: &str, claim: &str, node: &str
     client.create_tags().resources(instance).set_tags(Some(tags.into())).send().await.unwrap();
 }
 
-/// What nodeadm is told, as Karpenter writes it.
+/// Configuration for nodeadm, as Karpenter writes it.
 fn user_data(pool: &str) -> String {
     let taint = json!([{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}]);
     let text = format!(

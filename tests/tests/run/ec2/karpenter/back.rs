@@ -1,4 +1,4 @@
-//! Whether Karpenter finds its objects as it has left them.
+//! Differences between Karpenter's objects as it left them and as it would find them.
 
 use serde_json::{Map, Value};
 

@@ -82,7 +82,7 @@ pub(crate) const WASTEFUL: [Group; 5] = [
     Group { is_static: true, ..full("fixed", "on-demand", [2, 2]) },
 ];
 
-/// What Karpenter has left.
+/// An installation as Karpenter leaves it.
 pub(crate) struct Installation {
     pub(crate) release: Release,
     pub(crate) groups: Vec<Group>,

@@ -1,4 +1,4 @@
-//! What Karpenter has written into the cluster.
+//! Objects that Karpenter has written into the cluster.
 
 use kube::ResourceExt;
 use kube::core::DynamicObject;
@@ -212,7 +212,7 @@ fn provider_id(instance: &Instance) -> String {
     format!("aws:///{}/{}", instance.zone, instance.id)
 }
 
-/// What the Node of a claim has beside what every Node has.
+/// Fields of a claim's Node beside those that every Node has.
 pub(super) fn node(group: &Group, claim: &DynamicObject, instance: &Instance) -> Value {
     let mut labels = json!(claim.labels());
     for key in ["do-not-sync-taints", "registered", "initialized"] {
