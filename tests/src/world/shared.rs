@@ -67,14 +67,15 @@ fn ask(parts: &[Part]) -> Result<Described> {
     let mut connection = CONNECTION.lock().unwrap_or_else(PoisonError::into_inner);
     let mut text = serde_json::to_string(&Ask { parts: parts.to_vec() }).map_err(std::io::Error::from)?;
     text.push('\n');
-    // The second time for a daemon that was just leaving when we came.
+    // The second time for a daemon that was just leaving when we came: its socket ends, or is reset with our words unread.
     for _ in 0..2 {
         let stream = match &mut *connection {
             Some(stream) => stream,
             none => none.insert(BufReader::new(connect()?)),
         };
         let mut line = String::new();
-        if stream.get_mut().write_all(text.as_bytes()).is_ok() && stream.read_line(&mut line)? > 0 {
+        let read = stream.get_mut().write_all(text.as_bytes()).and_then(|()| stream.read_line(&mut line));
+        if matches!(read, Ok(1..)) {
             return match serde_json::from_str(&line).map_err(std::io::Error::from)? {
                 Answer::Ready(described) => Ok(described),
                 Answer::Failed(why) => Err(Error::Daemon(why)),
