@@ -77,11 +77,12 @@ pub fn recorded(claim: &NodeClaim) -> Option<NoticeKind> {
 }
 
 /// Records on `claim` a notice given at `given_at`, with events about the claim and its Node. A notice that is not more
-/// urgent than the recorded one is ignored, and so is any about a claim that is being deleted.
+/// urgent than the recorded one is ignored. About a claim that is being deleted, only the end of its instance is news.
 #[must_use]
 pub fn heed(claim: &NodeClaim, node: Option<&Node>, kind: NoticeKind, given_at: Timestamp) -> Step {
     let is_known = recorded(claim).is_some_and(|known| known.urgency() >= kind.urgency());
-    if is_known || claim.metadata.deletion_timestamp.is_some() {
+    let is_news = claim.metadata.deletion_timestamp.is_none() || cuts_drain(claim, kind);
+    if is_known || !is_news {
         return Step::rest();
     }
     let name = claim.metadata.name.clone().unwrap_or_default();
@@ -99,6 +100,13 @@ pub fn heed(claim: &NodeClaim, node: Option<&Node>, kind: NoticeKind, given_at: 
         writes.push(Write::ClaimStatus { name, status: Box::new(status) });
     }
     Step::act(writes)
+}
+
+/// Returns true if the notice says that the instance has ended while its Node was being drained. After the drain it is this
+/// controller that ends it.
+fn cuts_drain(claim: &NodeClaim, kind: NoticeKind) -> bool {
+    let is_drained = is_true(claim, nodeclaim::DRAINED);
+    kind == NoticeKind::InstanceTerminated && is_true(claim, nodeclaim::REGISTERED) && !is_drained
 }
 
 /// Returns the claim and its Node as subjects of events.
@@ -193,5 +201,20 @@ mod tests {
         for kind in NoticeKind::ALL {
             assert!(told(&mut claim, kind, 100).is_empty(), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_claim_that_goes_hears_that_its_instance_has_ended_before_it_was_drained() {
+        let mut claim = NodeClaim::default();
+        claim.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(moment(90)));
+        let mut is = |kind| {
+            let conditions = &mut claim.status.get_or_insert_default().conditions;
+            set(conditions, super::super::conditions::at(kind, Status::True, kind, "", None, moment(80)));
+            claim.clone()
+        };
+        let (mut registered, mut drained) = (is(nodeclaim::REGISTERED), is(nodeclaim::DRAINED));
+        assert!(told(&mut registered, NoticeKind::SpotInterrupted, 100).is_empty());
+        assert_eq!(told(&mut registered, NoticeKind::InstanceTerminated, 100), ["InstanceTerminating"; 2]);
+        assert!(told(&mut drained, NoticeKind::InstanceTerminated, 100).is_empty(), "we have ended it");
     }
 }

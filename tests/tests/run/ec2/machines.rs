@@ -1,11 +1,12 @@
 //! What EC2 launches becomes a Node, or does not, as a test says.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::{Node, Taint};
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use muster_tests::cluster::fake_node;
 use muster_tests::ec2::{Ec2, Event, Instance};
@@ -41,6 +42,7 @@ pub(crate) struct Machines {
     joins: Arc<Mutex<Joins>>,
     memory: Arc<Mutex<Option<Memory>>>,
     absent: Arc<Mutex<Vec<String>>>,
+    silent: Arc<AtomicBool>,
     _follows: JoinSet<()>,
 }
 
@@ -51,6 +53,8 @@ impl Machines {
         let absent = Arc::<Mutex<Vec<String>>>::default();
         let (own, said, mut events) = (Arc::clone(&joins), Arc::clone(&memory), ec2.events());
         let never = Arc::clone(&absent);
+        let silent = Arc::<AtomicBool>::default();
+        let dies = Arc::clone(&silent);
         let mut follows = JoinSet::new();
         follows.spawn(async move {
             let nodes: Api<Node> = Api::all(client);
@@ -63,11 +67,16 @@ impl Machines {
                             join(&nodes, &node(&instance, joins, memory)).await;
                         }
                     }
-                    Event::Ended { instance, .. } => leave(&nodes, &instance.private_dns_name).await,
+                    Event::Ended { instance, .. } => {
+                        if dies.load(Ordering::SeqCst) {
+                            fall_silent(&nodes, &instance.private_dns_name).await;
+                        }
+                        leave(&nodes, &instance.private_dns_name).await;
+                    }
                 }
             }
         });
-        Self { joins, memory, absent, _follows: follows }
+        Self { joins, memory, absent, silent, _follows: follows }
     }
 
     pub(crate) fn join(&self, joins: Joins) {
@@ -79,6 +88,11 @@ impl Machines {
         self.absent.lock().unwrap().extend(types.iter().map(|&name| name.to_owned()));
     }
 
+    /// Nodes whose instances end are dead from now on: KWOK keeps them alive otherwise until they are gone.
+    pub(crate) fn die(&self) {
+        self.silent.store(true, Ordering::SeqCst);
+    }
+
     pub(crate) fn say(&self, memory: Option<Memory>) {
         *self.memory.lock().unwrap() = memory;
     }
@@ -88,6 +102,19 @@ impl Machines {
 async fn join(nodes: &Api<Node>, node: &Node) {
     let asked = wait::until_some("the Node has joined", SOON * 2, || async {
         Ok(answered(nodes.create(&PostParams::default(), node).await.map(drop)))
+    });
+    asked.await.unwrap();
+}
+
+/// Takes the Node from KWOK, and has its kubelet silent, if it is there.
+async fn fall_silent(nodes: &Api<Node>, name: &str) {
+    let let_go = Patch::Merge(json!({"metadata": {"annotations": {"kwok.x-k8s.io/node": null}}}));
+    let silent = json!({"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"});
+    let silent = Patch::Strategic(json!({"status": {"conditions": [silent]}}));
+    let asked = wait::until_some("the Node is silent", SOON * 2, || async {
+        let with = PatchParams::default();
+        let released = answered(nodes.patch(name, &with, &let_go).await.map(drop));
+        Ok(released.and(answered(nodes.patch_status(name, &with, &silent).await.map(drop))))
     });
     asked.await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! The interruption queue of a test: what EventBridge sends to it, and what is left in it.
 
-use aws_sdk_sqs::types::QueueAttributeName;
+use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 use jiff::Timestamp;
 use muster_tests::wait;
 use serde_json::{Value, json};
@@ -48,6 +48,16 @@ impl Queue {
 
     pub(crate) async fn send(&self, body: &str) {
         self.sqs.send_message().queue_url(&self.url).message_body(body).send().await.unwrap();
+    }
+
+    /// Sends at most ten at once.
+    pub(crate) async fn send_together(&self, bodies: Vec<String>) {
+        let entry = |(number, body): (usize, String)| {
+            SendMessageBatchRequestEntry::builder().id(number.to_string()).message_body(body).build().unwrap()
+        };
+        let entries = bodies.into_iter().enumerate().map(entry).collect();
+        let answer = self.sqs.send_message_batch().queue_url(&self.url).set_entries(Some(entries)).send().await;
+        assert_eq!(answer.unwrap().failed(), []);
     }
 
     /// Waits until nothing is left, neither visible nor hidden.

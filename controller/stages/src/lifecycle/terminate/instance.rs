@@ -12,7 +12,7 @@ use crate::lifecycle::seen::Seen;
 use crate::step::{Call, Step, Write};
 
 /// Interval between checks of a terminating instance: Karpenter's value.
-const LOOK: Duration = Duration::from_secs(5);
+pub(super) const LOOK: Duration = Duration::from_secs(5);
 
 /// Existence of the instance.
 pub(super) enum Existence {

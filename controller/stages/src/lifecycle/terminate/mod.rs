@@ -16,14 +16,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
 use muster_api::conditions::{nodeclaim, reason};
 use muster_api::{annotations, events, labels, taints};
-use muster_cloud::after;
+use muster_cloud::{NoticeKind, after};
 
-use super::capacity_block;
 use super::conditions::{Draft, Status, condition, is_true};
 use super::initialize::is_ready;
-use super::launch;
 use super::register::{has_finalizer, has_label, name, taints_of, uid, with_finalizer};
 use super::seen::Seen;
+use super::{capacity_block, interruption, launch};
 use crate::node::Node;
 use crate::step::{EventType, MetaChange, NodeChange, Step, Write};
 use drain::Drain;
@@ -117,8 +116,10 @@ fn delete_node(node: &Node) -> Step {
 /// Terminates a Node that is being deleted.
 fn take_away(seen: &Seen<'_>, node: &Node, now: Timestamp) -> Step {
     let finalizer = let_go(node);
-    // A Node that is not ready may have lost its instance: then there is nothing to drain.
-    if !is_ready(node) {
+    // A Node that is not ready may have lost its instance, and so has one of which the cloud says so before its kubelet has
+    // been silent for long: then there is nothing to drain.
+    let is_told = interruption::recorded(seen.claim) == Some(NoticeKind::InstanceTerminated);
+    if is_told || !is_ready(node) {
         match instance::is_gone(seen) {
             instance::Existence::Ask(question) => return Step::act([question]),
             instance::Existence::Gone => return Step::act([finalizer]),
@@ -142,7 +143,8 @@ fn take_away(seen: &Seen<'_>, node: &Node, now: Timestamp) -> Step {
                     step.writes.push(seen.event(EventType::Warning, events::FAILED_DRAINING, message));
                 }
             }
-            return finish(step, draft);
+            // It may be shutting down.
+            return finish(step.or_sooner(is_told.then(|| after(now, instance::LOOK))), draft);
         }
         draft.set_true(nodeclaim::DRAINED);
     }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use muster_api::conditions::nodeclaim;
-use muster_api::{Span, annotations};
+use muster_api::{Span, annotations, events};
 use muster_cloud::{CloudError, InstanceState};
 
 use super::check;
@@ -385,6 +385,45 @@ fn a_node_with_a_dead_kubelet() {
             },
             1000,
             &["evict web"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_node_whose_instance_the_cloud_says_has_ended() {
+    fn told(it: &mut Fixture) {
+        pods(it);
+        it.judge(nodeclaim::INTERRUPTED, Status::True, events::INSTANCE_TERMINATING, "", 990);
+    }
+    check(&[
+        (
+            "It is asked for, though its kubelet has been silent for seconds only.",
+            told,
+            1000,
+            &[r#"Get("aws:///eu-west-1a/i-1")"#],
+        ),
+        (
+            "It has no pods to drain.",
+            |it| {
+                told(it);
+                it.answers.instance = Some(Ok(instance(InstanceState::Terminated)));
+            },
+            1000,
+            &["node node-1: finalizers []"],
+        ),
+        (
+            "While it shuts down it is asked for again soon, whatever the drain waits for.",
+            |it| {
+                told(it);
+                it.answers.instance = Some(Ok(instance(InstanceState::ShuttingDown)));
+                it.residents[0].deleted_at = Some(at(1030));
+            },
+            1000,
+            &[
+                "status: Drained=Unknown Draining: Draining, Initialized=True, Interrupted=True, \
+                 Launched=True, Registered=True",
+                "look again at 1005",
+            ],
         ),
     ]);
 }

@@ -1,0 +1,213 @@
+//! A zone that takes back all its spot instances within seconds, while the others have little room.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+use muster_tests::ec2::{Call, CapacityType, Pool};
+use muster_tests::wait::{self, Selection};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, paired, pool, requirements};
+use super::queue::Queue;
+
+/// How long it may take on a machine that does other things.
+const LONG: Duration = Duration::from_secs(1800);
+/// Between the notice and the end of an instance.
+const NOTICE: Duration = Duration::from_secs(120);
+/// How long the third zone has no room.
+const WITHOUT_ROOM: Duration = Duration::from_secs(45);
+/// How long an offering that EC2 refused is left out.
+const BACK_OFF: SignedDuration = SignedDuration::from_mins(3);
+
+const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
+const TYPES: [&str; 3] = ["m5.large", "m5a.large", "m6i.large"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "scale: ten minutes"]
+async fn two_hundred_spot_nodes_taken_back_in_ten_seconds_are_replaced() {
+    let count = std::env::var("MUSTER_SPOT_NODES").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
+    let ground = Ground::bare("run ec2 figures").await;
+    first_zone_is_best(&ground);
+    let fields = json!({"requirements": requirements(&TYPES, &ZONES, &["spot"])});
+    ground.apply(&[ground.class(json!({})), pool(&fields)]).await;
+    let queue = Queue::deploy(&ground).await;
+    let controller = ground.listening_controller(CLUSTER).await;
+    ground.deploy(count, json!({})).await;
+    ground.running(count, LONG).await;
+    let there: Vec<_> = ground.ec2.running().into_iter().filter(|one| one.zone == ZONES[0]).collect();
+    assert!(there.len() * 10 >= count * 9, "most are in the first zone: {}", there.len());
+    let lost: BTreeSet<String> = there.iter().map(|one| one.id.clone()).collect();
+    let of_lost: BTreeSet<String> = there.iter().map(|one| one.private_dns_name.clone()).collect();
+    let pools: BTreeSet<(String, String)> =
+        there.iter().map(|one| (one.instance_type.clone(), one.zone.clone())).collect();
+    let budget = Budget::of(&ground, count).await;
+
+    // The first zone has nothing more, the second one has room for some, the third one gets it late.
+    let faults = ground.ec2.faults();
+    faults.insufficient_capacity(Pool::any().zone(ZONES[0]));
+    for instance_type in TYPES {
+        faults.capacity(Pool::of(instance_type).zone(ZONES[1]), u32::try_from(count / 6).unwrap());
+    }
+    let late = faults.insufficient_capacity(Pool::any().zone(ZONES[2]));
+    let (from, begun) = (ground.ec2.clock().now(), Instant::now());
+    let told = stream::iter(&lost).map(|id| ground.ec2.warn_of_interruption(id)).buffer_unordered(8);
+    told.try_collect::<()>().await.unwrap();
+    println!("{} notices sent in {:.1} s", lost.len(), begun.elapsed().as_secs_f64());
+    assert!(begun.elapsed() < Duration::from_secs(10), "too slow for what is to be shown");
+
+    let is_ask = |call: &Call| call.action == "CreateFleet" && call.identity == CONTROLLER && call.at >= from;
+    let first = ground.ec2.wait_for_calls(SOON, |calls| calls.0.iter().any(is_ask)).await.unwrap();
+    let first = first.0.iter().find(|call| is_ask(call)).unwrap().at;
+    println!("a replacement asked for {:#} after the first notice", first.duration_since(from));
+    tokio::time::sleep_until((begun + WITHOUT_ROOM).into()).await;
+    faults.lift(late);
+    let has_room = ground.ec2.clock().now();
+    tokio::time::sleep_until((begun + NOTICE).into()).await;
+    let lowest = budget.lowest();
+    let left: Vec<String> =
+        ground.ec2.running().iter().map(|one| one.id.clone()).filter(|id| lost.contains(id)).collect();
+    println!("{} instances are left after two minutes, and EC2 ends them", left.len());
+    ground.machines.die();
+    for id in &left {
+        ground.ec2.interrupt(id).await.unwrap();
+    }
+    let is_left = |nodes: &[Node]| nodes.iter().any(|node| of_lost.contains(&node.name_any()));
+    let gone = wait::until_all(ground.nodes(), Selection::all(), SOON * 2, "their Nodes are gone", |all| !is_left(all));
+    gone.await.unwrap();
+    println!("their Nodes are gone {:.0} s after the first notice", begun.elapsed().as_secs_f64());
+
+    let is_placed = |pod: &Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+        phase == Some("Running") && node.is_some_and(|node| !of_lost.contains(node))
+    };
+    let all = Selection::labelled("app=web");
+    let placed = wait::until_all(ground.pods(), all, LONG, "all pods run elsewhere", |pods| {
+        pods.len() == count && pods.iter().all(is_placed)
+    });
+    placed.await.unwrap();
+    println!("all pods run elsewhere {:.0} s after the first notice", begun.elapsed().as_secs_f64());
+    println!("{lowest} of {count} pods were up at least, before EC2 ended instances");
+    assert!(lowest >= count - count / 10, "an eviction broke the budget: {lowest} of {count}");
+    queue.empty(&ground).await;
+    let gone = wait::until_all(ground.claims(), Selection::all(), SOON * 2, "what was lost is gone", |claims| {
+        claims.len() == count
+    });
+    let claims = gone.await.unwrap();
+    paired(&claims, &ground.ec2);
+    assert!(ground.ec2.running().iter().all(|one| !lost.contains(&one.id)));
+    controller.counted("muster_nodeclaims_interrupted_total", &[], lost.len() as f64).await;
+
+    let asked = Asked::of(&ground, from);
+    println!("{asked}");
+    assert!(
+        pools.iter().all(|pool| !asked.by_pool.contains_key(pool)),
+        "what EC2 takes back is not asked for\n{asked}"
+    );
+    // Calls that were on their way when the first refusal came are answered; after that, nobody asks.
+    for (pool, times) in &asked.by_pool {
+        let first = times[0];
+        let settled = first + SignedDuration::from_secs(5);
+        let early = times.iter().filter(|&&at| at > settled && at < first + BACK_OFF).count();
+        assert!(pool.1 != ZONES[2] || early == 0, "{pool:?} asked {early} times before its time\n{asked}");
+    }
+    println!("room was there {:#} after the first notice", has_room.duration_since(from));
+    ground.clear().await;
+}
+
+/// The first zone is cheapest, and has most: all nodes begin there.
+fn first_zone_is_best(ground: &Ground) {
+    let spot = ground.ec2.spot();
+    for instance_type in TYPES {
+        for (zone, price, depth) in [(ZONES[0], 0.03, 10), (ZONES[1], 0.04, 2), (ZONES[2], 0.04, 2)] {
+            spot.set_price(instance_type, zone, price);
+            spot.set_depth(instance_type, zone, depth);
+        }
+    }
+}
+
+/// A budget over the pods, a tenth of which may be away; and how few were up.
+struct Budget {
+    lowest: Arc<Mutex<usize>>,
+    _watches: JoinSet<()>,
+}
+
+impl Budget {
+    async fn of(ground: &Ground, count: usize) -> Self {
+        ground
+            .apply(&[json!({
+                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                "metadata": {"name": "web", "namespace": "default"},
+                "spec": {"maxUnavailable": count / 10, "selector": {"matchLabels": {"app": "web"}}},
+            })])
+            .await;
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(ground.kube(), "default");
+        let up = |budget: &PodDisruptionBudget| budget.status.as_ref().and_then(|it| it.current_healthy).unwrap_or(0);
+        let is_whole = |budget: &PodDisruptionBudget| usize::try_from(up(budget)) == Ok(count);
+        wait::until(budgets.clone(), "web", SOON, "all pods are healthy", is_whole).await.unwrap();
+        let lowest = Arc::new(Mutex::new(count));
+        let kept = Arc::clone(&lowest);
+        let mut watches = JoinSet::new();
+        watches.spawn(async move {
+            let mut seen = watcher(budgets, watcher::Config::default()).applied_objects().boxed();
+            while let Some(budget) = seen.next().await {
+                let Ok(budget) = budget else { continue };
+                let mut lowest = kept.lock().unwrap();
+                *lowest = (*lowest).min(usize::try_from(up(&budget)).unwrap());
+            }
+        });
+        Self { lowest, _watches: watches }
+    }
+
+    fn lowest(&self) -> usize {
+        *self.lowest.lock().unwrap()
+    }
+}
+
+/// When each spot pool was named in a launch.
+struct Asked {
+    by_pool: BTreeMap<(String, String), Vec<Timestamp>>,
+    calls: BTreeMap<String, usize>,
+}
+
+impl Asked {
+    fn of(ground: &Ground, from: Timestamp) -> Self {
+        let mut asked = Self { by_pool: BTreeMap::new(), calls: BTreeMap::new() };
+        for call in ground.ec2.calls().by(CONTROLLER).since(from).0 {
+            *asked.calls.entry(format!("{}:{}", call.service, call.action)).or_default() += 1;
+            if call.action != "CreateFleet" {
+                continue;
+            }
+            for (name, instance_type) in call.parameters.as_object().into_iter().flatten() {
+                let Some(override_) = name.strip_suffix(".InstanceType") else { continue };
+                let subnet = call.parameter(&format!("{override_}.SubnetId")).unwrap();
+                let (zone, _) = ground.subnets.iter().find(|(_, id)| *id == subnet).unwrap();
+                let pool = (instance_type.as_str().unwrap().to_owned(), zone.clone());
+                asked.by_pool.entry(pool).or_default().push(call.at);
+            }
+        }
+        asked
+    }
+}
+
+impl std::fmt::Display for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (call, count) in &self.calls {
+            writeln!(f, "{count:6} {call}")?;
+        }
+        let paid = CapacityType::Spot.name();
+        for ((instance_type, zone), times) in &self.by_pool {
+            let last = times[times.len() - 1].duration_since(times[0]);
+            writeln!(f, "{:6} {instance_type} {zone} {paid}, the last {last:#} after the first", times.len())?;
+        }
+        Ok(())
+    }
+}
