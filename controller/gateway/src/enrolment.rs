@@ -194,9 +194,10 @@ impl<S: Sources> Enrolments<S> {
     fn refused(&self, refusal: &Refusal, peer: &Peer, instance: &str) -> Status {
         let (code, address) = (refusal.code(), peer.address);
         self.refusals.count(code);
+        // Any client can cause these at any rate, and so can any instance of another account.
+        let is_noise = instance.is_empty() || matches!(refusal, Refusal::Foreign(_));
         match (refusal.remedy(), instance) {
-            // Any client can cause these at any rate.
-            (_, "") => tracing::debug!(code, peer = %address, "an enrolment is refused: {refusal}"),
+            _ if is_noise => tracing::debug!(code, peer = %address, "an enrolment is refused: {refusal}"),
             (Remedy::TryAgain, _) => {
                 tracing::info!(code, instance, peer = %address, "an enrolment has to wait: {refusal}")
             }

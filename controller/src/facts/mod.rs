@@ -242,7 +242,7 @@ impl ClaimFacts {
         if is_written || !has_status {
             self.publish(step, now);
         }
-        if is_written || !has_status {
+        if is_written {
             tracing::warn!(instance, notice = kind.name(), "the cloud gave notice of an instance");
         }
         Ok(if is_written || !has_status { Heeded::Recorded } else { Heeded::Ignored })

@@ -26,6 +26,8 @@ use crate::watch::ClusterCache;
 const BACKLOG: u32 = 4096;
 /// Time for which the text of the metrics is shown again.
 const FRESH: Duration = Duration::from_secs(1);
+/// Maximum number of earlier texts that are kept because somebody is reading them.
+const MOST_READ: usize = 3;
 /// Content type of the classic text format of Prometheus.
 const FORMAT: (header::HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
 
@@ -40,6 +42,8 @@ pub(super) struct Served {
 struct Shown {
     metrics: Metrics,
     latest: Mutex<Option<Latest>>,
+    /// Earlier texts that clients are still reading.
+    read: Mutex<Vec<Bytes>>,
 }
 
 struct Latest {
@@ -49,16 +53,35 @@ struct Latest {
     compressed: Option<Bytes>,
 }
 
+impl Latest {
+    fn is_being_read(&self) -> bool {
+        !self.text.is_unique() || self.compressed.as_ref().is_some_and(|text| !text.is_unique())
+    }
+}
+
 impl Shown {
     fn new(metrics: Metrics) -> Arc<Self> {
-        Arc::new(Self { metrics, latest: Mutex::default() })
+        Arc::new(Self { metrics, latest: Mutex::default(), read: Mutex::default() })
+    }
+
+    /// Takes the latest text from where it is shown, and returns true if another may be made: no more than [`MOST_READ`] are
+    /// held by clients that ask and do not read.
+    fn may_replace(&self, latest: &mut Option<Latest>) -> bool {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.retain(|text| !text.is_unique());
+        if read.len() >= MOST_READ && latest.as_ref().is_some_and(Latest::is_being_read) {
+            return false;
+        }
+        let texts = latest.take().into_iter().flat_map(|latest| [Some(latest.text), latest.compressed]).flatten();
+        read.extend(texts.filter(|text| !text.is_unique()));
+        true
     }
 
     /// Returns the text, compressed if the client takes that.
     fn answer(&self, takes_gzip: bool, now: Instant) -> Response {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = |one: &&mut Latest| now.saturating_duration_since(one.made_at) < FRESH;
-        if latest.as_mut().filter(is_fresh).is_none() {
+        if latest.as_mut().filter(is_fresh).is_none() && (latest.is_none() || self.may_replace(&mut latest)) {
             *latest = Some(Latest { made_at: now, text: Bytes::from(self.metrics.text()), compressed: None });
         }
         let Some(Latest { text, compressed, .. }) = &mut *latest else { return StatusCode::NO_CONTENT.into_response() };

@@ -84,10 +84,11 @@ pub(super) async fn ensure(
             })
             .await;
         if let Err(failure) = added {
-            // Another replica was faster: a profile has at most one role, and the name of the profile identifies the
-            // role.
-            if failure.code != "LimitExceeded" && failure.meaning() != Meaning::AlreadyThere {
-                return Err(failure.into_error(&format!("role {role}")));
+            let is_taken = failure.code == "LimitExceeded" || failure.meaning() == Meaning::AlreadyThere;
+            // Another replica was faster, or somebody has put another role there: a profile has at most one.
+            let roles = if is_taken { get(aws, caller, &name).await? } else { None };
+            if roles.is_none_or(|roles| roles != [role]) {
+                return Err(failure.into_error(&format!("role {role} in instance profile {name}")));
             }
         }
     }

@@ -157,8 +157,10 @@ impl Controller {
                 self.window.arrive(&format!("pool {pool}"), now);
             }
             let of_daemons = [state::Kind::DaemonSet, state::Kind::LimitRange, state::Kind::RuntimeClass];
-            if changed.has_new_policy || of_daemons.contains(&kind) && !changed.is_empty() {
+            if changed.has_new_policy {
                 self.plan.forget_fruitless();
+            } else if of_daemons.contains(&kind) && !changed.is_empty() {
+                self.plan.note_daemons(now);
             }
             if BUFFERED.contains(&kind) && self.cluster.buffers().len() > 0 {
                 self.window.arrive("buffers", now);

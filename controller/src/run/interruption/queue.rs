@@ -156,7 +156,8 @@ fn tell_malformed(messages: &[Message]) {
 
 /// Returns true if the notice may be about an instance whose launch is not recorded yet.
 fn may_be_launching(facts: &ClaimFacts, notice: &Notice, now: Timestamp) -> bool {
-    let is_young = notice.given_at.is_some_and(|given_at| now.duration_since(given_at) < YOUNG);
+    // Of a time to come, which no clock of AWS gives, the message would be kept until then.
+    let is_young = notice.given_at.is_some_and(|at| now.duration_since(at) < YOUNG && at.duration_since(now) < YOUNG);
     let is_launching = |claim: &NodeClaim| {
         let created = claim.metadata.creation_timestamp.as_ref();
         let is_new = created.is_some_and(|created| created.0 > before(now, LAUNCHING));

@@ -70,7 +70,7 @@ impl<P: Provider> Leader<P> {
         } else {
             self.pass_schedule.stir();
         }
-        self.forget_outdated(changed);
+        self.forget_outdated(changed, now);
         for claim in changed.claims.iter().filter_map(|name| cluster.claim(name)) {
             context.leader_state().plan.observe(claim, now);
         }
@@ -132,10 +132,12 @@ impl<P: Provider> Leader<P> {
     }
 
     /// Forgets what was derived from objects that have changed.
-    fn forget_outdated(&self, changed: &Changed) {
+    fn forget_outdated(&self, changed: &Changed, now: Timestamp) {
         let of_daemons = [Kind::DaemonSet, Kind::LimitRange, Kind::RuntimeClass];
-        if changed.has_new_policy || of_daemons.iter().any(|kind| changed.kinds.contains(*kind)) {
+        if changed.has_new_policy {
             self.context.leader_state().plan.forget_fruitless();
+        } else if of_daemons.iter().any(|kind| changed.kinds.contains(*kind)) {
+            self.context.leader_state().plan.note_daemons(now);
         }
         let of_overlays = [Kind::NodeOverlay, Kind::NodePool, Kind::Ec2NodeClass, Kind::KwokNodeClass];
         if of_overlays.iter().any(|kind| changed.kinds.contains(*kind)) {

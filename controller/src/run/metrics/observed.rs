@@ -136,8 +136,25 @@ impl Observed {
         }
     }
 
+    /// Counts the change of a Node's condition, whose texts the node writes itself: long ones, and more than there is room
+    /// for, count as `other`.
+    fn node_condition(&self, change: &ConditionChange) {
+        let ConditionChange { condition, before, status, reason, at, .. } = change;
+        let (condition, status, reason) = (label(condition), label(status), label(reason));
+        let (transitions, transition) = (&names::OF_NODES.transitions, &names::OF_NODES.transition);
+        let (counted, other) = ([condition, status, reason], [OTHER; 3]);
+        self.series.count(transitions, self.series.either(transitions, &counted, &other));
+        if let Some((before, since)) = before {
+            let timed = [condition, label(before), status];
+            self.series.observe(transition, self.series.either(transition, &timed, &other), between(*since, *at));
+        }
+    }
+
     fn condition(&self, change: &ConditionChange) {
         let ConditionChange { kind, name, of, condition, before, status, reason, message, at } = change;
+        if *kind == Kind::Node {
+            return self.node_condition(change);
+        }
         if let Some(of_kind) = of_kind(*kind) {
             self.series.count(&of_kind.transitions, &[condition, status, reason]);
             if let Some((before, since)) = before {
@@ -230,6 +247,16 @@ pub(super) fn of_kind(kind: Kind) -> Option<&'static OfKind> {
         Kind::KwokNodeClass => Some(&names::OF_KWOK_CLASSES),
         _ => None,
     }
+}
+
+/// Value of a label in place of those that are too long or too many.
+const OTHER: &str = "other";
+/// Longest value of a label that a node has written, in bytes.
+const LONGEST: usize = 64;
+
+/// Returns a text of a Node as the value of a label.
+pub(super) fn label(text: &str) -> &str {
+    if text.len() <= LONGEST { text } else { OTHER }
 }
 
 /// Returns the time between two, none if a clock was set back.

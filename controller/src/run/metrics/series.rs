@@ -76,6 +76,20 @@ impl Series {
         });
     }
 
+    /// Returns `labels` if they are those of a series of the metric, or if less than half of its series are taken; else
+    /// `otherwise`. For labels that strangers choose: what they take is half at most.
+    pub(in crate::run) fn either<'l>(
+        &self,
+        metric: &'static Metric,
+        labels: &'l [&'l str],
+        otherwise: &'l [&'l str],
+    ) -> &'l [&'l str] {
+        let all = self.lock();
+        let Some(family) = all.get(metric.name) else { return labels };
+        let is_there = || family.samples.keys().any(|key| key.iter().eq(labels));
+        if family.samples.len() < MOST / 2 || is_there() { labels } else { otherwise }
+    }
+
     /// Forgets all series of a metric.
     pub(in crate::run) fn clear(&self, metric: &'static Metric) {
         self.lock().remove(metric.name);

@@ -309,12 +309,18 @@ impl Plan {
 
     /// Records which of the sets with losses have pods.
     pub fn note_live(&mut self, live: &BTreeSet<Arc<str>>, now: Timestamp) {
+        self.fruitless.reset_if_due(now);
         self.fruitless.note_live(live, now);
     }
 
-    /// Forgets fruitless launches, after a change that may let pods be bound.
+    /// Forgets fruitless launches, after a change of a policy that may let pods be bound.
     pub fn forget_fruitless(&mut self) {
         self.fruitless.forget_all();
+    }
+
+    /// Forgets fruitless launches after a change of a DaemonSet, LimitRange or RuntimeClass; soon, if that has happened lately.
+    pub fn note_daemons(&mut self, now: Timestamp) {
+        self.fruitless.note_daemons(now);
     }
 
     /// NodePools whose launches were held in the last round.

@@ -138,11 +138,12 @@ pub(super) struct LiveTemplate {
 impl Cluster {
     /// Adds or updates an object of `kind` from the API server's JSON text. Errors become a note ([`Cluster::notes`]).
     pub fn apply(&mut self, kind: Kind, text: &str) -> Changed {
-        self.take_in(kind, read::read(kind, text)).0
+        self.apply_listed(kind, text).0
     }
 
     /// Applies an object, and also returns its `metadata.resourceVersion`.
     pub fn apply_at(&mut self, kind: Kind, text: &str) -> (Changed, Option<String>) {
+        self.names.read(text.len());
         let mut reading = read::read(kind, text);
         let version = reading.version.take();
         (self.take_in(kind, reading).0, version)
@@ -150,6 +151,7 @@ impl Cluster {
 
     /// Applies an object, and also returns its path; empty if it has no name.
     pub fn apply_listed(&mut self, kind: Kind, text: &str) -> (Changed, Arc<str>) {
+        self.names.read(text.len());
         self.take_in(kind, read::read(kind, text))
     }
 

@@ -12,6 +12,8 @@ use rustc_hash::FxHashSet;
 pub(super) struct Names {
     texts: Shared<Arc<str>>,
     templates: Shared<Arc<PodTemplate>>,
+    /// Bytes of the objects that were read since unused ones were last removed.
+    read: usize,
 }
 
 /// Deduplicated values. Unused ones are removed when the set has doubled in size.
@@ -23,8 +25,21 @@ struct Shared<T> {
 
 /// Minimum size for such a cleanup.
 const FEW: usize = 1024;
+/// Bytes of objects after which unused values are removed in any case. A text and a template have up to a megabyte, so their
+/// number alone bounds no memory: whoever may create one pod after the other could fill it.
+const MUCH: usize = 16 << 20;
 
 impl Names {
+    /// Counts an object of so many bytes, whose values may be added next.
+    pub(super) fn read(&mut self, bytes: usize) {
+        self.read = self.read.saturating_add(bytes);
+        if self.read >= MUCH {
+            self.read = 0;
+            self.texts.sweep(|text| Arc::strong_count(text) > 1);
+            self.templates.sweep(|template| Arc::strong_count(template) > 1);
+        }
+    }
+
     pub(super) fn text(&mut self, text: &Arc<str>) -> Arc<str> {
         self.texts.share(text, Arc::clone, |text| Arc::strong_count(text) > 1)
     }
@@ -75,11 +90,15 @@ impl<T: Eq + Hash> Shared<T> {
             return clone(shared);
         }
         if self.all.len() >= self.sweep_at {
-            self.all.retain(is_used);
-            self.sweep_at = (2 * self.all.len()).max(FEW);
+            self.sweep(is_used);
         }
         self.all.insert(clone(value));
         clone(value)
+    }
+
+    fn sweep(&mut self, is_used: impl Fn(&T) -> bool) {
+        self.all.retain(is_used);
+        self.sweep_at = (2 * self.all.len()).max(FEW);
     }
 }
 

@@ -246,6 +246,10 @@ fn fit(meta: &mut ObjectMeta) {
     }
 }
 
+/// Maximum number of conditions of a Node; others are ignored. A node writes them itself, kubelet and monitoring agents some
+/// twenty.
+const MOST_CONDITIONS: usize = 64;
+
 fn node(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
     let mut node: Node = match serde_json::from_str(text) {
         Ok(node) => node,
@@ -253,10 +257,15 @@ fn node(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
     };
     fit(&mut node.metadata);
     // The heartbeat time is not used, and would make every heartbeat a change.
-    let conditions = node.status.iter_mut().flat_map(|status| &mut status.conditions).flatten();
-    conditions.for_each(|condition| condition.last_heartbeat_time = None);
+    if let Some(conditions) = node.status.as_mut().and_then(|status| status.conditions.as_mut()) {
+        conditions.truncate(MOST_CONDITIONS);
+        conditions.iter_mut().for_each(|condition| condition.last_heartbeat_time = None);
+    }
     let (compact, problem) = match decoded(Kind::Node, tree) {
-        Ok(Object::Node(compact)) => (Some(compact), None),
+        Ok(Object::Node(mut compact)) => {
+            compact.conditions.truncate(MOST_CONDITIONS);
+            (Some(compact), None)
+        }
         Ok(_) => (None, None),
         Err(problem) => (None, Some(problem)),
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_api::{NodeClaim, NodePool, labels};
-use muster_manifest::{self as manifest, Meta, Object, PodTemplate, VolumeAttachment};
+use muster_manifest::{self as manifest, DaemonSet, Meta, Object, PodTemplate, VolumeAttachment};
 
 use super::changed::Changed;
 use super::class::LiveClass;
@@ -418,7 +418,13 @@ impl Cluster {
             Object::VolumeAttachment(_, attachment) => return self.keep_attachment(path, attachment, changed),
             Object::DaemonSet(mut daemon_set, template) => {
                 daemon_set.template = self.names.template(*template);
-                put(&mut self.daemon_sets, path, *daemon_set)
+                // Nothing is decided by its own labels and annotations.
+                let is_same = |old: &DaemonSet| {
+                    (&old.template, old.meta.deleting) == (&daemon_set.template, daemon_set.meta.deleting)
+                };
+                let is_news = !self.daemon_sets.get(&path).is_some_and(is_same);
+                self.daemon_sets.insert(path, *daemon_set);
+                is_news
             }
             Object::Namespace(meta) => self.keep_namespace(path, *meta, changed),
             Object::Claim(claim) => put(&mut self.volume_claims, path, *claim),

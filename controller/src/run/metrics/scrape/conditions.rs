@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use muster_stages::state::Kind;
 
 use super::{LeftOut, MOST_OBJECTS, Scrape, family};
-use crate::run::metrics::observed::{between, of_kind};
+use crate::run::metrics::observed::{between, label, of_kind};
 use crate::run::metrics::page::{Page, Rendered};
 
 /// An object.
@@ -30,7 +30,7 @@ pub(super) fn write(scrape: &Scrape<'_>, page: &mut Page, left_out: &mut LeftOut
         let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let of_node = conditions.iter().map(|one| {
             let at = one.last_transition_time.as_ref().map(|time| time.0);
-            (one.type_.as_str(), one.status.as_str(), one.reason.as_deref().unwrap_or_default(), at)
+            (label(&one.type_), label(&one.status), label(one.reason.as_deref().unwrap_or_default()), at)
         });
         ConditionsOf { conditions: of_node.collect(), ..ConditionsOf::new(&node.metadata, &[]) }
     });

@@ -61,6 +61,10 @@ pub(super) struct Fruitless {
     ended: BTreeMap<Arc<str>, Timestamp>,
     /// Number of times that all records were forgotten.
     resets: u64,
+    /// Last time that they were forgotten for a DaemonSet or its like.
+    reset_at: Option<Timestamp>,
+    /// True if such an object has changed since.
+    is_reset_due: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +106,21 @@ pub(super) enum Allowed {
 // === impl Fruitless ===
 
 impl Fruitless {
+    /// Forgets all records after a change of a DaemonSet or its like, at most once per [`HOLD`]: whoever may create one in a
+    /// namespace of their own could otherwise have nodes launched without end.
+    pub(super) fn note_daemons(&mut self, now: Timestamp) {
+        self.is_reset_due = true;
+        self.reset_if_due(now);
+    }
+
+    /// Forgets all records if such a change has waited long enough.
+    pub(super) fn reset_if_due(&mut self, now: Timestamp) {
+        if self.is_reset_due && self.reset_at.is_none_or(|last| now >= after(last, HOLD.0)) {
+            self.reset_at = Some(now);
+            self.forget_all();
+        }
+    }
+
     /// Records that a pod of `set` is still pending although the node of `claim`, launched for it, is up. Ignored if
     /// other pods of the set were bound as planned since that launch: the nodes are as planned, and the pod has only
     /// lost its turn.
@@ -285,7 +304,7 @@ impl Fruitless {
 
     /// Forgets all records, after a change that may make launches succeed.
     pub(super) fn forget_all(&mut self) {
-        *self = Self { resets: self.resets.wrapping_add(1), ..Self::default() };
+        *self = Self { resets: self.resets.wrapping_add(1), reset_at: self.reset_at, ..Self::default() };
     }
 
     /// Returns the launches allowed for `set` now.
