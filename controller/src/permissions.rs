@@ -13,7 +13,7 @@ use muster_gateway::Rule;
 use muster_stages::archive::{SLOTS, slot};
 use muster_stages::step::Write;
 
-use crate::watch::kinds::{RESOURCE_SLICES, RESOURCES, SELECTING, TEMPLATES};
+use crate::watch::kinds::{DEVICES, RESOURCE_SLICES, RESOURCES, SELECTING, TEMPLATES};
 
 /// Name of the Secret with the keys of the server for agents.
 pub(crate) const AGENTS_SECRET: &str = "muster-agents";
@@ -50,6 +50,8 @@ pub enum For {
     Overlays,
     /// Keeping the room of CapacityBuffers (gate `CapacityBuffer`).
     Buffers,
+    /// Launching nodes for pods with claims of dynamic resources.
+    Devices,
 }
 
 /// Configuration of a controller that decides which permissions it needs.
@@ -71,6 +73,8 @@ pub struct Uses {
     pub overlays: bool,
     /// True if CapacityBuffers have an effect.
     pub buffers: bool,
+    /// True if nodes are launched for pods with claims of dynamic resources.
+    pub devices: bool,
 }
 
 /// Objects that a permission covers, by name.
@@ -315,6 +319,7 @@ pub fn all() -> Vec<Permission> {
     let read = RESOURCES.iter().chain([&RESOURCE_SLICES]).map(|one| (one, For::Any));
     let read = read.chain(SELECTING.iter().map(|one| (one, For::DefaultSpread)));
     let read = read.chain(TEMPLATES.iter().map(|one| (one, For::Buffers)));
+    let read = read.chain(DEVICES.iter().map(|one| (one, For::Devices)));
     let read = read.flat_map(|(one, by)| ["list", "watch"].map(|verb| of(one.group().0, one.plural, verb).on(by)));
     let written = Kind::ALL.iter().flat_map(needed).copied();
     // A Node, claim or class is read again before it is written to, or to check that it exists.
@@ -334,6 +339,7 @@ pub fn needed_by(uses: Uses) -> Vec<Permission> {
         (For::DefaultSpread, _) => uses.reads_selectors,
         (For::Overlays, _) => uses.overlays,
         (For::Buffers, _) => uses.buffers,
+        (For::Devices, _) => uses.devices,
         (_, Place::LeaseNamespace) => uses.elects,
         // Only kubelets need the address of the DNS service, and KWOK nodes have none.
         (_, Place::KubeSystem) => uses.cloud == For::Aws,

@@ -79,3 +79,11 @@ annotations:
 {{ toYaml (list .) }}
 {{- end }}
 {{- end }}
+
+{{/* "true" if nodes are launched for pods with claims of dynamic resources. A gate alone is enough, as with Karpenter. */}}
+{{- define "muster.dra" -}}
+{{- $settings := .Values.settings -}}
+{{- if or $settings.enableDRA $settings.awsFeatureGates.draNVIDIAGPU $settings.awsFeatureGates.draEFA (eq (toString $settings.ignoreDRARequests) "false") -}}
+true
+{{- end -}}
+{{- end }}

@@ -30,6 +30,7 @@ pub mod attachments;
 pub mod capacitybuffer;
 pub mod conditions;
 mod decode;
+pub mod devices;
 pub mod duration;
 pub mod events;
 pub mod hash;

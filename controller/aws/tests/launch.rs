@@ -95,6 +95,7 @@ fn request(pools: &[&str]) -> LaunchRequest {
             time_added: None,
         }],
         requests: BTreeMap::new(),
+        has_network_devices: false,
         tags: BTreeMap::from([("karpenter.sh/nodeclaim".to_owned(), "default-abc".to_owned())]),
         overlaid: Overlaid::default(),
     }
@@ -282,6 +283,9 @@ fn adapters_that_pods_request_are_attached() {
     assert!(interfaces.iter().all(|one| one.kind == "efa"));
     assert_eq!((interfaces[0].card, interfaces[0].device, interfaces[1].card, interfaces[1].device), (0, 0, 1, 1));
     assert_eq!(planned(&json!({}), &["p5.48xlarge/a"]).templates[0].template.interfaces.len(), 1);
+    let claiming = LaunchRequest { has_network_devices: true, ..request(&["p5.48xlarge/a"]) };
+    let plan = planned_on(&class(&json!({})), &claiming, &Addresses::default()).unwrap();
+    assert_eq!(plan.templates[0].template.interfaces.len(), 32);
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub struct LaunchRequest {
     pub taints: Vec<Taint>,
     /// Total requests of the pods that the node is launched for, by resource.
     pub requests: BTreeMap<String, String>,
+    /// True if the pods claim network devices, so that all that the instance can have are attached.
+    pub has_network_devices: bool,
     /// Tags of the instance, in addition to those of the NodeClass.
     pub tags: BTreeMap<String, String>,
     /// Changes of NodeOverlays to the alternatives.

@@ -21,6 +21,7 @@ pub mod snapshot;
 mod capacity;
 mod cluster;
 mod containers;
+mod devices;
 mod document;
 mod error;
 mod field;
@@ -50,6 +51,11 @@ pub use capacity::{BufferSource, CapacityBuffer, NodeClaim, NodeClass, NodeClass
 pub use cluster::fill;
 pub use cluster::{Condition, DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
 pub use containers::{Container, PodResources, Stage, effective_requests};
+pub use devices::{
+    AllocatedDevice, Allocation, Attribute, Capacity, Device, DeviceAlternative, DeviceClaimSpec, DeviceClass,
+    DeviceConstraint, DeviceCount, DeviceRequest, Located, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
+    published,
+};
 use error::Rejected;
 pub use error::{InputError, Place};
 pub use field::{Decoded, Fault, Field, Unknown, UnknownField};
@@ -62,7 +68,7 @@ pub use objects::Manifests;
 pub use observed::{ObservedCloud, ObservedInstance};
 pub use own::{read_own, refuse_own};
 pub use placement::{Affinity, PodTerm, WeightedPodTerm};
-pub use pod::{Pod, PodTemplate};
+pub use pod::{Pod, PodClaim, PodTemplate};
 pub use scheduler_config::DefaultSpread;
 pub use source::{Source, read_one};
 pub use tree::{Skip, Tree, Trimmed, shorten};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::capacity::{self, CapacityBuffer, NodeClaim, NodeClass, NodeOverlay, NodePool};
 use super::cluster::{self, DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
+use super::devices::{self, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use super::field::{Decoded, Field};
 use super::meta::{self, Meta};
 use super::pod::{self, Pod, PodTemplate};
@@ -45,6 +46,14 @@ pub enum Object {
     RuntimeClass(Box<RuntimeClass>),
     /// A PriorityClass.
     PriorityClass(Box<PriorityClass>),
+    /// A DeviceClass.
+    DeviceClass(Box<DeviceClass>),
+    /// A ResourceClaim.
+    ResourceClaim(Box<ResourceClaim>),
+    /// A ResourceClaimTemplate.
+    ResourceClaimTemplate(Box<ResourceClaimTemplate>),
+    /// A ResourceSlice.
+    ResourceSlice(Box<ResourceSlice>),
     /// A NodePool.
     NodePool(Box<NodePool>),
     /// A NodeClaim.
@@ -91,6 +100,10 @@ pub fn decode(kind: &'static str, object: &Field<'_>) -> Decoded<Object> {
         "PersistentVolumeClaim" => Object::Claim(Box::new(volume::claim(object)?)),
         "PersistentVolume" => Object::PersistentVolume(Box::new(volume::persistent_volume(object)?)),
         "StorageClass" => Object::StorageClass(Box::new(volume::storage_class(object)?)),
+        "DeviceClass" => Object::DeviceClass(Box::new(devices::device_class(object)?)),
+        "ResourceClaim" => Object::ResourceClaim(Box::new(devices::resource_claim(object)?)),
+        "ResourceClaimTemplate" => Object::ResourceClaimTemplate(Box::new(devices::resource_claim_template(object)?)),
+        "ResourceSlice" => Object::ResourceSlice(Box::new(devices::resource_slice(object)?)),
         "RuntimeClass" => Object::RuntimeClass(Box::new(cluster::runtime_class(object)?)),
         _ => Object::PriorityClass(Box::new(cluster::priority_class(object)?)),
     })
@@ -142,6 +155,10 @@ impl Object {
             Self::StorageClass(class) => class.meta.path(),
             Self::RuntimeClass(class) => class.meta.path(),
             Self::PriorityClass(class) => class.meta.path(),
+            Self::DeviceClass(class) => Arc::clone(&class.name),
+            Self::ResourceClaim(claim) => claim.meta.path(),
+            Self::ResourceClaimTemplate(template) => template.meta.path(),
+            Self::ResourceSlice(slice) => Arc::clone(&slice.name),
             Self::NodePool(pool) => pool.meta.path(),
             Self::NodeClaim(claim) => claim.meta.path(),
             Self::NodeOverlay(overlay) => Arc::clone(&overlay.name),

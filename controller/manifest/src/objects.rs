@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::capacity::{CapacityBuffer, NodeClaim, NodeClass, NodeOverlay, NodePool};
 use super::cluster::{DisruptionBudget, LimitRange, Node, PriorityClass, RuntimeClass, Service};
+use super::devices::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use super::meta::Meta;
 use super::observed::ObservedCloud;
 use super::pod::{Pod, PodTemplate};
@@ -65,6 +66,14 @@ pub struct Manifests {
     pub limit_ranges: Vec<LimitRange>,
     /// Services.
     pub services: Vec<Service>,
+    /// DeviceClasses, by name.
+    pub device_classes: BTreeMap<Arc<str>, DeviceClass>,
+    /// ResourceClaims, by `namespace/name`.
+    pub resource_claims: BTreeMap<Arc<str>, ResourceClaim>,
+    /// ResourceClaimTemplates, by `namespace/name`.
+    pub resource_claim_templates: BTreeMap<Arc<str>, ResourceClaimTemplate>,
+    /// ResourceSlices.
+    pub resource_slices: Vec<Arc<ResourceSlice>>,
     /// Observations of a running controller in its cloud; none for files.
     pub observed: ObservedCloud,
 }

@@ -42,8 +42,19 @@ pub struct PodTemplate {
     pub priority: Option<i32>,
     /// `spec.priorityClassName`.
     pub priority_class: Option<Arc<str>>,
-    /// Names of `spec.resourceClaims`.
-    pub resource_claims: Vec<Arc<str>>,
+    /// `spec.resourceClaims`.
+    pub resource_claims: Vec<PodClaim>,
+}
+
+/// An entry of `spec.resourceClaims`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PodClaim {
+    /// Name in the pod.
+    pub name: Arc<str>,
+    /// Name of the ResourceClaim, if it exists apart from the pod.
+    pub claim: Option<Arc<str>>,
+    /// Name of the ResourceClaimTemplate from which a claim is made for the pod.
+    pub template: Option<Arc<str>>,
 }
 
 /// A pod of the input.
@@ -61,6 +72,8 @@ pub struct Pod {
     pub template: Arc<PodTemplate>,
     /// Effective requests of the pod with the resources that the kubelet has allocated beyond its requests.
     pub granted: Option<Resources>,
+    /// Names of the ResourceClaims that were made for the pod, by name in the pod.
+    pub made_claims: Vec<(Arc<str>, Arc<str>)>,
     /// `spec.nodeName`.
     pub node: Option<Arc<str>>,
     /// `status.nominatedNodeName`.
@@ -174,7 +187,11 @@ fn pod_spec(spec: &Field<'_>, labels: Labels) -> Decoded<PodTemplate> {
         volumes: spec.list("volumes", volume)?.into_iter().flatten().collect(),
         priority: spec.read("priority", |priority| priority.int32())?,
         priority_class: spec.shared_at("priorityClassName")?,
-        resource_claims: spec.list("resourceClaims", |claim| claim.require("name")?.shared())?,
+        resource_claims: spec.list("resourceClaims", |claim| {
+            let (existing, template) =
+                (claim.shared_at("resourceClaimName")?, claim.shared_at("resourceClaimTemplateName")?);
+            Ok(PodClaim { name: claim.require("name")?.shared()?, claim: existing, template })
+        })?,
         labels,
     })
 }
@@ -208,6 +225,7 @@ pub(crate) fn pod(object: &Field<'_>) -> Decoded<(Pod, PodTemplate)> {
         path,
         template: Arc::default(),
         granted: None,
+        made_claims: Vec::new(),
         node: spec.shared_at("nodeName")?,
         nominated_node: None,
         owner,
@@ -241,6 +259,10 @@ fn with_status(mut pod: Pod, spec: &Field<'_>, status: &Field<'_>, template: &Po
         })?
         .contains(&true);
     pod.granted = granted(spec, status, template)?;
+    let made = status.list("resourceClaimStatuses", |claim| {
+        Ok((claim.require("name")?.shared()?, claim.shared_at("resourceClaimName")?))
+    })?;
+    pod.made_claims = made.into_iter().filter_map(|(name, claim)| Some((name, claim?))).collect();
     Ok(pod)
 }
 

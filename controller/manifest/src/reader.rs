@@ -216,6 +216,12 @@ impl Reader {
             Object::StorageClass(class) => drop(manifests.storage_classes.insert(name, *class)),
             Object::RuntimeClass(class) => drop(manifests.runtime_classes.insert(name, *class)),
             Object::PriorityClass(class) => drop(manifests.priority_classes.insert(name, *class)),
+            Object::DeviceClass(class) => drop(manifests.device_classes.insert(name, *class)),
+            Object::ResourceClaim(claim) => drop(manifests.resource_claims.insert(name, *claim)),
+            Object::ResourceClaimTemplate(template) => {
+                drop(manifests.resource_claim_templates.insert(name, *template));
+            }
+            Object::ResourceSlice(slice) => manifests.resource_slices.push(Arc::from(slice)),
             Object::NodePool(pool) => manifests.node_pools.push(*pool),
             Object::NodeClaim(claim) => manifests.node_claims.push(*claim),
             Object::NodeOverlay(overlay) => manifests.node_overlays.push(*overlay),

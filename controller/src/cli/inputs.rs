@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
-use muster_manifest::snapshot::{self, ManagedNodes, Remarks, Settings, Snapshot};
+use muster_manifest::snapshot::{self, DeviceSettings, ManagedNodes, Remarks, Settings, Snapshot};
 use muster_manifest::{self as manifest, DefaultSpread, Intake, Manifests, NodeClass, Owning};
 use muster_scheduling::model::Problem;
 
@@ -64,14 +64,27 @@ pub(crate) fn read(
         manifests.owners = selecting.workloads.iter().filter_map(Owning::of).collect();
         manifests.services.extend(selecting.services);
     }
+    let devices = DeviceSettings::of_gates(*aws_gates);
+    if let Some(source) = cluster.as_ref().filter(|_| devices.allocates) {
+        let read = read_some(Some(source), Scope::Devices, &[], progress)?;
+        manifests.device_classes.extend(read.device_classes);
+        manifests.resource_claims.extend(read.resource_claims);
+        manifests.resource_claim_templates.extend(read.resource_claim_templates);
+        manifests.resource_slices.extend(read.resource_slices);
+    }
     let default_spread = match scheduler_config {
         Some(file) => manifest::read_scheduler_config(file)?,
         None => DefaultSpread::default(),
     };
     progress.stage("assembling the snapshot");
     let gates = if cluster.is_none() { gates.of_files() } else { *gates };
-    let settings =
-        Settings { gates, default_spread, legacy_node_repair: false, reboot_for_repair: aws_gates.reboot_for_repair };
+    let settings = Settings {
+        gates,
+        default_spread,
+        legacy_node_repair: false,
+        reboot_for_repair: aws_gates.reboot_for_repair,
+        devices,
+    };
     let Snapshot { problem, managed_nodes, remarks, mut warnings, .. } =
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
     warnings.append(&mut input_warnings::warnings(&manifests, &problem, &catalogue));

@@ -9,7 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use muster_aws::AwsFeatureGates;
-use muster_manifest::snapshot::{self, FeatureGates, ParsedGates, parse_aws_gates};
+use muster_manifest::snapshot::{self, DeviceSettings, FeatureGates, ParsedGates, parse_aws_gates};
 use muster_manifest::{self as manifest, DefaultSpread};
 use muster_scheduling::{disrupt, model};
 use muster_stages::disruption::Timing;
@@ -73,7 +73,6 @@ pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
 fn ineffective(arguments: &IneffectiveArguments) -> Vec<&'static str> {
     let IneffectiveArguments {
         log_error_output_paths,
-        ignore_dra_requests,
         karpenter_service,
         memory_limit,
         cpu_requests,
@@ -89,7 +88,6 @@ fn ineffective(arguments: &IneffectiveArguments) -> Vec<&'static str> {
         ("--disable-controller-warmup", !disable_controller_warmup),
         ("--disable-cluster-state-observability", *disable_cluster_state_observability),
         ("--log-error-output-paths", log_error_output_paths != "stderr"),
-        ("--ignore-dra-requests", !ignore_dra_requests),
     ];
     given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
 }
@@ -118,6 +116,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         payback,
         policies,
         scheduler_config,
+        ignore_dra_requests,
         feature_gates,
         aws_feature_gates,
         legacy_node_repair,
@@ -131,7 +130,8 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
         ineffective: _,
     } = arguments;
     let agents = agents::options(agents, cloud)?;
-    let (gates, warnings) = gates(&feature_gates, &aws_feature_gates, legacy_node_repair, cloud)?;
+    let (gates, mut warnings) = gates(&feature_gates, &aws_feature_gates, legacy_node_repair, cloud)?;
+    warnings.extend(warnings::unused_devices(gates.aws, ignore_dra_requests));
     let cloud = match cloud {
         CloudName::Kwok => CloudOptions::Kwok { types: instance_types_file_path },
         CloudName::Aws => CloudOptions::Aws(Box::new(ec2::options(ec2, gates.aws)?)),
@@ -167,6 +167,7 @@ fn settings(arguments: RunArguments) -> Result<(Options, Log), Failure> {
             default_spread,
             legacy_node_repair,
             reboot_for_repair: gates.aws.reboot_for_repair,
+            devices: DeviceSettings::new(gates.aws, !ignore_dra_requests),
         },
         reads_selectors: scheduler_config.is_some(),
         wait_for_unschedulable_mark,
@@ -188,7 +189,6 @@ fn gates(
     let ParsedGates { gates: aws, warnings: of_aws } =
         gates_of("--aws-feature-gates", parse_aws_gates(&aws.join(",")))?;
     warnings.extend(of_aws);
-    warnings.extend(warnings::off(aws));
     warnings.extend(warnings::unused_reboots(cloud, &core, aws, legacy_node_repair));
     Ok((Gates { core, aws, legacy_node_repair }, warnings))
 }

@@ -166,6 +166,7 @@ pub(super) mod tests {
             labels: BTreeMap::from([("karpenter.sh/nodepool".to_owned(), "general".to_owned())]),
             taints: Vec::new(),
             requests: BTreeMap::from([("cpu".to_owned(), "15300m".to_owned()), ("pods".to_owned(), "17".to_owned())]),
+            has_network_devices: false,
             tags: BTreeMap::new(),
             overlaid: Overlaid::default(),
         }

@@ -34,6 +34,7 @@ fn agents_take_more_and_a_lease_too() {
             reads_selectors: true,
             overlays: true,
             buffers: true,
+            devices: true,
         };
         needed_by(uses).into_iter().collect()
     };
@@ -59,6 +60,7 @@ fn what_is_switched_off_needs_no_permission() {
         reads_selectors: false,
         overlays: false,
         buffers: false,
+        devices: false,
     };
     let of = |uses: Uses| -> BTreeSet<Permission> { needed_by(uses).into_iter().collect() };
     let less = of(nothing);
@@ -168,6 +170,8 @@ fn the_roles_of_the_chart_are_those_of_the_table() {
         block(Place::Cluster, For::Overlays),
         "  {{- end }}\n  {{- if .Values.settings.featureGates.capacityBuffer }}\n".to_owned(),
         block(Place::Cluster, For::Buffers),
+        "  {{- end }}\n  {{- if eq (include \"muster.dra\" .) \"true\" }}\n".to_owned(),
+        block(Place::Cluster, For::Devices),
         "  {{- end }}\n  {{- with .Values.additionalClusterRoleRules }}\n  {{- toYaml . | nindent 2 }}\n  {{- end }}\n"
             .to_owned(),
         format!("---\n{}", head("Role", "-lease", "{{ include \"muster.leaseNamespace\" . }}")),

@@ -256,7 +256,11 @@ pub async fn observe(
 
 /// Returns the kinds that are watched in addition to those that every controller watches.
 const fn extras(options: &Options) -> Extras {
-    Extras { selecting: options.reads_selectors, templates: options.snapshot.gates.capacity_buffer }
+    Extras {
+        selecting: options.reads_selectors,
+        templates: options.snapshot.gates.capacity_buffer,
+        devices: options.snapshot.devices.allocates,
+    }
 }
 
 /// Reports like [`observe`] in the given cloud, regardless of the cloud in the options.
@@ -404,6 +408,7 @@ fn uses<P: Provider>(options: &Options, nominates: bool) -> Uses {
         reads_selectors: options.reads_selectors,
         overlays: gates.node_overlay,
         buffers: gates.capacity_buffer,
+        devices: options.snapshot.devices.allocates,
     }
 }
 

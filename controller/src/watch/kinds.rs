@@ -59,8 +59,15 @@ pub(crate) const TEMPLATES: &[Resource] = &[
     always(Kind::ReplicaSet, "replicasets"),
 ];
 
-/// Kind that lists the devices of a node. It matters only until the node is initialized. New in 1.34.
+/// Kind that lists the devices of a node. New in 1.34.
 pub(crate) const RESOURCE_SLICES: Resource = where_known(Kind::ResourceSlice, "resourceslices");
+
+/// Kinds of claims for devices.
+pub(crate) const DEVICES: &[Resource] = &[
+    where_known(Kind::DeviceClass, "deviceclasses"),
+    where_known(Kind::ResourceClaim, "resourceclaims"),
+    where_known(Kind::ResourceClaimTemplate, "resourceclaimtemplates"),
+];
 
 /// Field selector without terminated pods: they use no resources, and there may be many.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";

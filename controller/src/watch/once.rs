@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::connection::connect;
 use super::error::{ClusterError, root_cause};
-use super::kinds::{RESOURCES, Resource, SELECTING, TEMPLATES};
+use super::kinds::{DEVICES, RESOURCE_SLICES, RESOURCES, Resource, SELECTING, TEMPLATES};
 
 /// Page size: the number of objects that `kubectl` requests.
 const PAGE: u32 = 500;
@@ -35,6 +35,8 @@ pub enum Scope {
     Templates,
     /// Services and owners of pods, whose selectors the default topology spread of a scheduler configuration uses.
     Selecting,
+    /// DeviceClasses, claims and ResourceSlices.
+    Devices,
 }
 
 impl Scope {
@@ -42,14 +44,16 @@ impl Scope {
         let all = RESOURCES.iter().filter(move |it| match self {
             Self::All => true,
             Self::NodeClasses => it.is_node_class(),
-            Self::Templates | Self::Selecting => false,
+            Self::Templates | Self::Selecting | Self::Devices => false,
             Self::Nodes => matches!(it.kind, Kind::Node | Kind::NodeClaim | Kind::NodePool) || it.is_node_class(),
         });
         all.chain(match self {
             Self::Templates => TEMPLATES,
             Self::Selecting => SELECTING,
+            Self::Devices => DEVICES,
             Self::All | Self::NodeClasses | Self::Nodes => &[],
         })
+        .chain((self == Self::Devices).then_some(&RESOURCE_SLICES))
     }
 }
 

@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::cluster_cache::ClusterCache;
 use super::error::root_cause;
 use super::health::WatchState;
-use super::kinds::{RESOURCE_SLICES, RESOURCES, Resource, SELECTING, TEMPLATES};
+use super::kinds::{DEVICES, RESOURCE_SLICES, RESOURCES, Resource, SELECTING, TEMPLATES};
 
 /// Page size: the number of objects that `kubectl` requests.
 const PAGE: u32 = 500;
@@ -66,15 +66,18 @@ pub struct Extras {
     pub selecting: bool,
     /// True for PodTemplates and workloads: CapacityBuffers refer to them.
     pub templates: bool,
+    /// True for DeviceClasses and claims: nodes are launched for pods with claims.
+    pub devices: bool,
 }
 
 /// Watches all kinds that decisions about pods and nodes depend on, and `extras`. `client` must not have a read timeout
 /// ([`super::connect_to_follow`]).
 #[must_use]
 pub fn follow(client: &Client, extras: Extras) -> (ClusterCache, Following) {
-    let Extras { selecting, templates } = extras;
+    let Extras { selecting, templates, devices } = extras;
     let mut resources: Vec<&Resource> = RESOURCES.iter().chain([&RESOURCE_SLICES]).collect();
     resources.extend(if selecting { SELECTING } else { &[] });
+    resources.extend(if devices { DEVICES } else { &[] });
     // Some kinds serve both purposes.
     let more = if templates { TEMPLATES } else { &[] };
     resources.extend(more.iter().filter(|one| !selecting || !SELECTING.contains(one)));

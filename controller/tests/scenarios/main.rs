@@ -32,6 +32,7 @@ scenarios! {
     daemonset_overhead
     default_spread
     deleting_node
+    device_claims
     dynamic_resources
     either_term
     equal_pools

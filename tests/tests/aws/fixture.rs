@@ -190,6 +190,7 @@ pub(crate) fn request(name: &str, attempt: u32, pools: &[&str]) -> LaunchRequest
             time_added: None,
         }],
         requests: BTreeMap::new(),
+        has_network_devices: false,
         tags: BTreeMap::from([("karpenter.sh/nodeclaim".to_owned(), name.to_owned())]),
         overlaid: Overlaid::default(),
     }

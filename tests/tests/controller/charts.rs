@@ -196,7 +196,10 @@ fn what_makes_no_sense_is_refused_with_the_value_at_fault() {
                 "settings.cloud=kwok,settings.enableZonalShift=true",
                 "settings.enableZonalShift is set, and nodes of `kwok` have no zonal shifts",
             ),
-            ("settings.clusterName=c,settings.enableDRA=true", "settings.enableDRA is set, and nothing is launched"),
+            (
+                "settings.clusterName=c,settings.enableDRA=true,settings.ignoreDRARequests=false",
+                "settings.enableDRA is set, and so is settings.ignoreDRARequests",
+            ),
         ] {
             let refused = rendered(case, "muster", folder.path(), &[value]).await.unwrap_err();
             assert!(refused.contains(expected), "{refused}");
@@ -425,6 +428,7 @@ fn needed_with_agents() -> Vec<Permission> {
         reads_selectors: false,
         overlays: true,
         buffers: true,
+        devices: false,
     })
 }
 

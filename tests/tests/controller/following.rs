@@ -171,7 +171,7 @@ async fn an_api_server_that_is_away_takes_nothing_with_it() {
     plane.cluster().can_create_pods("default").await.unwrap();
     let real = plane.cluster().client();
     let (client, meddler) = Meddler::new(&real);
-    let (cluster_cache, _following) = follow(&client, Extras { selecting: true, templates: false });
+    let (cluster_cache, _following) = follow(&client, Extras { selecting: true, templates: false, devices: false });
     let pods: Api<Pod> = Api::default_namespaced(real.clone());
     create_pods(&pods, ["goes", "stays"].map(str::to_owned).into_iter()).await;
     timeout(SOON, cluster_cache.synced()).await.unwrap();

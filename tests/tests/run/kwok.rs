@@ -38,6 +38,7 @@ fn request(claim: &str, class: &str) -> LaunchRequest {
         labels: BTreeMap::from([("karpenter.sh/nodepool".to_owned(), "general".to_owned())]),
         taints: Vec::new(),
         requests: BTreeMap::from([("cpu".to_owned(), "1".to_owned())]),
+        has_network_devices: false,
         tags: BTreeMap::new(),
         overlaid: Overlaid::default(),
     }

@@ -234,7 +234,7 @@ fn variants(
     let is_asked = |zone: &str| chosen.iter().any(|one| one.offering.zone == zone);
     let subnets: Vec<Subnet> = status.subnets.iter().filter(|one| is_asked(&one.zone)).cloned().collect();
     let subnets = grounds.addresses.choose(&subnets);
-    let wants_efa = request.requests.contains_key(resources::EFA);
+    let wants_efa = request.has_network_devices || request.requests.contains_key(resources::EFA);
     let mut resolver = Resolver::new(grounds.inventory.place(), grounds.settings);
     let mut of_types: BTreeMap<&str, Option<Variant>> = BTreeMap::new();
     let mut variants: BTreeMap<Variant, Vec<Override>> = BTreeMap::new();

@@ -105,6 +105,7 @@ fn request(class: &Ec2NodeClass, inventory: &Inventory, settings: &ClassSettings
         labels: BTreeMap::new(),
         taints: Vec::new(),
         requests: BTreeMap::new(),
+        has_network_devices: false,
         tags: BTreeMap::new(),
         overlaid: Overlaid::default(),
     }

@@ -35,6 +35,7 @@ fn request(claim: &str, attempt: u32, types: &[&str]) -> LaunchRequest {
         labels: BTreeMap::new(),
         taints: Vec::new(),
         requests: BTreeMap::new(),
+        has_network_devices: false,
         tags: BTreeMap::new(),
         overlaid: Overlaid::default(),
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use muster_scheduling::model::{Pod, Resource, Resources, SpecId};
 
+use super::devices;
 use super::resolve::{PodIdentity, Resolver};
 use crate::{BufferSource, CapacityBuffer, Manifests, PodTemplate, Workload};
 
@@ -134,9 +135,15 @@ fn wanted(
         owner: None,
         claim_templates: &[],
         granted: None,
+        made_claims: &[],
     });
     let mut spec = resolver.spec(id).clone();
     spec.priority = i32::MIN;
+    if let Some(claim) = model.template.resource_claims.first() {
+        // Nobody makes claims for pods that do not exist.
+        spec.refusal
+            .get_or_insert_with(|| devices::refused(format!("resource claim `{}` of a CapacityBuffer", claim.name)));
+    }
     Ok((count(buffer, &model, &spec.requests), resolver.intern(spec)))
 }
 

@@ -10,6 +10,7 @@
 //!
 //! References to other objects (claims, classes, namespaces) are resolved here, once per distinct template.
 
+use muster_aws::AwsFeatureGates;
 use muster_scheduling::model::{Catalogue, Problem};
 
 use crate::{DefaultSpread, InputError, Manifests, NodeClass};
@@ -17,6 +18,7 @@ use crate::{DefaultSpread, InputError, Manifests, NodeClass};
 mod attach_limits;
 mod buffers;
 mod default_spread;
+mod devices;
 mod disruption;
 mod drift;
 mod eviction_cost;
@@ -64,6 +66,33 @@ pub struct Settings {
     pub legacy_node_repair: bool,
     /// `RebootForRepair` of `--aws-feature-gates`.
     pub reboot_for_repair: bool,
+    /// Devices of resource claims.
+    pub devices: DeviceSettings,
+}
+
+/// Options of dynamic resource allocation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeviceSettings {
+    /// Nodes are launched for pods with resource claims (`--ignore-dra-requests=false`).
+    pub allocates: bool,
+    /// `DRANVIDIAGPU` of `--aws-feature-gates`: the GPUs of EC2 instance types are known.
+    pub nvidia: bool,
+    /// `DRAEFA` of `--aws-feature-gates`: the network devices of EC2 instance types are known.
+    pub efa: bool,
+}
+
+impl DeviceSettings {
+    /// Returns the settings of these gates.
+    #[must_use]
+    pub const fn new(gates: AwsFeatureGates, allocates: bool) -> Self {
+        Self { allocates, nvidia: gates.dra_nvidia_gpu, efa: gates.dra_efa }
+    }
+
+    /// Returns the settings of these gates where no other option says if nodes are launched for claims.
+    #[must_use]
+    pub const fn of_gates(gates: AwsFeatureGates) -> Self {
+        Self::new(gates, gates.dra_nvidia_gpu || gates.dra_efa)
+    }
 }
 
 // === impl Settings ===
@@ -100,11 +129,11 @@ pub struct Snapshot {
 /// they become reasons in the plan, or warnings.
 pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -> Result<Snapshot, InputError> {
     // Other gates affect the engine and disruption only: static pools in the input always apply.
-    let Settings { gates, default_spread, legacy_node_repair: _, reboot_for_repair: _ } = settings;
+    let gates = &settings.gates;
     let mut problem = Problem::default();
     problem.closed_zones.clone_from(&manifests.observed.closed_zones);
     let mut warnings = Vec::new();
-    let resolver = &mut resolve::Resolver::new(manifests, default_spread, &mut problem);
+    let resolver = &mut resolve::Resolver::new(manifests, settings, &mut problem);
     let roots = expand::Roots::new(manifests);
     let mut guards = disruption::Guards::new(manifests, settings);
     let sort::Sorted { pending, telling, mut bound } = sort::Sorted::new(manifests, &roots, resolver, &mut guards);
@@ -117,6 +146,7 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
         Vec::new()
     };
     warnings.append(&mut resolver.warnings());
+    let claims = resolver.take_claims();
     problem.pods = pending;
     problem.nodes = nodes::nodes(manifests, &bound, &daemons, &problem, &mut warnings);
     sort::release(&mut bound, &mut problem);
@@ -130,6 +160,7 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
         Vec::new()
     };
     attach_limits::apply(manifests, &mut problem);
+    devices::apply(manifests, settings.devices, &claims, &mut bound, &mut problem);
     let remarks = Remarks::new(&problem, &telling);
     notices.append(&mut notices::on_pods(&remarks, &problem));
     notices.extend(guards.notices());

@@ -52,6 +52,7 @@ pub(super) fn daemons(manifests: &Manifests, resolver: &mut Resolver<'_>) -> Vec
             owner: None,
             claim_templates: &[],
             granted: None,
+            made_claims: &[],
         });
         let mut spec = resolver.spec(id).clone();
         if let Some(pod) = newest.get(&(&*daemon_set.meta.namespace, &*daemon_set.meta.name)) {
@@ -62,6 +63,7 @@ pub(super) fn daemons(manifests: &Manifests, resolver: &mut Resolver<'_>) -> Vec
                 owner: None,
                 claim_templates: &[],
                 granted: pod.granted.as_ref(),
+                made_claims: &pod.made_claims,
             });
             spec.requests = resolver.spec(id).requests.clone();
         }

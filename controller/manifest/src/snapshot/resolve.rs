@@ -9,9 +9,11 @@ use muster_scheduling::model::{
 };
 use rustc_hash::FxHashMap;
 
+use super::Settings;
 use super::default_spread::DefaultSpreads;
+use super::devices::PodClaims;
 use super::volumes::{Volumes, Wanted};
-use crate::{Affinity, DefaultSpread, Manifests, Owner, PodTemplate, PodTerm, effective_requests};
+use crate::{Affinity, Manifests, Owner, PodTemplate, PodTerm, effective_requests};
 
 /// A pod of the input, of a workload or of a buffer.
 pub(super) struct PodIdentity<'i> {
@@ -23,6 +25,8 @@ pub(super) struct PodIdentity<'i> {
     pub(super) claim_templates: &'i [(Arc<str>, Option<Arc<str>>)],
     /// Resources allocated by the kubelet, if they may exceed the requests.
     pub(super) granted: Option<&'i Resources>,
+    /// ResourceClaims that were made for it, by name in the pod.
+    pub(super) made_claims: &'i [(Arc<str>, Arc<str>)],
 }
 
 /// Key of constraints that pods share. The address identifies the template, which is shared and outlives its use by the
@@ -45,10 +49,12 @@ pub(super) struct Resolver<'m> {
     /// Templates used as cache keys, kept alive so that no address is reused.
     kept: Vec<Arc<PodTemplate>>,
     missing: BTreeSet<String>,
+    /// Claims of the pods that have some, by `namespace/name` of the pod; none if pods with claims are refused.
+    claims: Option<PodClaims>,
 }
 
 impl<'m> Resolver<'m> {
-    pub(super) fn new(manifests: &'m Manifests, spread: &'m DefaultSpread, problem: &'m mut Problem) -> Self {
+    pub(super) fn new(manifests: &'m Manifests, settings: &'m Settings, problem: &'m mut Problem) -> Self {
         let mut namespaces: BTreeMap<Arc<str>, Labels> = BTreeMap::new();
         for namespace in &manifests.namespaces {
             namespaces.insert(Arc::clone(&namespace.name), namespace.labels.clone());
@@ -66,13 +72,14 @@ impl<'m> Resolver<'m> {
             manifests,
             problem,
             volumes: Volumes::new(manifests),
-            default_spreads: DefaultSpreads::new(manifests, spread),
+            default_spreads: DefaultSpreads::new(manifests, &settings.default_spread),
             namespaces,
             default_priority: default_priority.min().unwrap_or(0),
             shared: FxHashMap::default(),
             bases: FxHashMap::default(),
             kept: Vec::new(),
             missing: BTreeSet::new(),
+            claims: settings.devices.allocates.then(PodClaims::default),
         }
     }
 
@@ -81,8 +88,16 @@ impl<'m> Resolver<'m> {
         std::mem::take(&mut self.missing).into_iter().collect()
     }
 
+    /// Returns the claims of the pods that were resolved.
+    pub(super) fn take_claims(&mut self) -> PodClaims {
+        self.claims.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Returns the ID of the constraints of a pod.
     pub(super) fn spec_id(&mut self, pod: &PodIdentity<'_>) -> SpecId {
+        if let Some(claims) = self.claims.as_mut().filter(|_| !pod.template.resource_claims.is_empty()) {
+            claims.add(pod);
+        }
         let plain = pod.template.volumes.is_empty() && pod.claim_templates.is_empty() && pod.granted.is_none();
         let owner = pod.owner.filter(|_| self.default_spreads.apply_to(pod.template)).cloned();
         let key = (Arc::as_ptr(pod.template).addr(), Arc::clone(pod.namespace), owner);
@@ -184,7 +199,7 @@ impl<'m> Resolver<'m> {
             volume_terms: Vec::new(),
             attachments: Vec::new(),
             priority: self.priority(template),
-            refusal: refusal(template),
+            refusal: refusal(template, self.claims.is_some()),
         }
     }
 
@@ -224,9 +239,12 @@ impl<'m> Resolver<'m> {
     }
 }
 
-fn refusal(template: &PodTemplate) -> Option<Refusal> {
-    if let Some(claim) = template.resource_claims.first() {
-        return Some(Refusal::DynamicResources(format!("resource claim `{claim}`")));
+fn refusal(template: &PodTemplate, allocates: bool) -> Option<Refusal> {
+    if let Some(claim) = template.resource_claims.first().filter(|_| !allocates) {
+        let why = format!("resource claim `{}`", claim.name);
+        let fix = "dynamic resources are not allocated: turn that on as `docs/tasks/devices.md` says, or request an \
+                   extended resource of a device plugin instead";
+        return Some(Refusal::DynamicResources { why, fix: fix.to_owned() });
     }
     let Affinity { match_fields, empty_term, .. } = &template.affinity;
     match match_fields {

@@ -73,6 +73,7 @@ impl Sorted {
                     owner: Some(&owner),
                     claim_templates: &workload.claim_templates,
                     granted: None,
+                    made_claims: &[],
                 });
                 sorted.wait(model::Pod { name: pod.path, spec }, &template);
             }
@@ -108,6 +109,7 @@ impl Sorted {
             owner: pod.owner.as_ref(),
             claim_templates: &[],
             granted: pod.granted.as_ref(),
+            made_claims: &pod.made_claims,
         });
         let name = Arc::clone(&pod.path);
         match fate {

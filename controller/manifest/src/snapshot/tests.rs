@@ -6,6 +6,7 @@ use super::*;
 use crate::read_text;
 
 mod attach_limits;
+mod devices;
 mod drift;
 mod nodes;
 mod pods;

@@ -234,9 +234,8 @@ impl<'a> Explainer<'a> {
 
 fn refused(refusal: &Refusal) -> Finding {
     let (reason, message, hint) = match refusal {
-        Refusal::DynamicResources(what) => {
-            let hint = "dynamic resources are not allocated: request an extended resource of a device plugin instead";
-            (Reason::DynamicResources, format!("pod uses dynamic resource claims, {what}"), hint)
+        Refusal::DynamicResources { why, fix } => {
+            (Reason::DynamicResources, format!("pod uses dynamic resource claims, {why}"), fix.as_str())
         }
         Refusal::Volume { why, fix } => {
             (Reason::Volume, format!("the pod's volumes cannot be attached, {why}"), fix.as_str())

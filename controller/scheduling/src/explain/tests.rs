@@ -36,13 +36,9 @@ fn refusals() {
     let refused = |refusal| move |_: &mut World, spec: &mut PodSpec| spec.refusal = Some(refusal);
     case(
         "claims",
-        refused(Refusal::DynamicResources("claim gpu".into())),
+        refused(Refusal::DynamicResources { why: "claim gpu".into(), fix: "make it".into() }),
         Reason::DynamicResources,
-        [
-            "pod uses dynamic resource claims, claim gpu",
-            "",
-            "dynamic resources are not allocated: request an extended resource of a device plugin instead",
-        ],
+        ["pod uses dynamic resource claims, claim gpu", "", "make it"],
     );
     case(
         "volume",

@@ -187,10 +187,10 @@ impl Catalogue {
         let (Some((own, plain)), true) = (self.get(index).zip(self.plain(index)), self.1.is_some()) else {
             return Resources::new();
         };
-        // Attach limits are not of EC2 and not of overlays either.
+        // Attach limits and devices are not of EC2 and not of overlays either.
         let is_other = |resource: &Resource, amount: i64| {
             let differs = !plain.capacity.contains(resource) || plain.capacity.get(resource) != amount;
-            differs && !resource.name().starts_with(Resource::ATTACHABLE)
+            differs && !resource.name().starts_with(Resource::ATTACHABLE) && !resource.is_of_claims()
         };
         let all = own.capacity.iter().filter(|(resource, amount)| is_other(resource, *amount));
         all.map(|(resource, amount)| (resource.clone(), amount)).collect()

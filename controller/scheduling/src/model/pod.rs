@@ -192,8 +192,13 @@ pub struct Attachment {
 /// Reason why a pod cannot be placed on any node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// It claims dynamic resources, which the engine does not allocate; the claim.
-    DynamicResources(String),
+    /// It claims dynamic resources that no node can have.
+    DynamicResources {
+        /// The claim, and the reason.
+        why: String,
+        /// Action that its author can take.
+        fix: String,
+    },
     /// One of its volumes can never be attached.
     Volume {
         /// The volume, and the reason.

@@ -28,6 +28,35 @@ impl Resource {
         Self::new(&format!("{}{driver}", Self::ATTACHABLE))
     }
 
+    /// Prefix of the resources that are devices of DRA drivers.
+    const DEVICES: &str = "devices.resource.k8s.io/";
+    /// Resource for groups of devices that claims take as a whole.
+    const DEVICE_GROUPS: &str = "groups.devices.resource.k8s.io";
+
+    /// Returns the resource for the devices of a DRA driver, which claims take.
+    #[must_use]
+    pub fn devices(driver: &str) -> Self {
+        Self::new(&format!("{}{driver}", Self::DEVICES))
+    }
+
+    /// Returns the resource for groups of devices with one value of an attribute.
+    #[must_use]
+    pub fn device_groups() -> Self {
+        Self::new(Self::DEVICE_GROUPS)
+    }
+
+    /// Returns the DRA driver if the resource is its devices.
+    #[must_use]
+    pub fn device_driver(&self) -> Option<&str> {
+        self.name().strip_prefix(Self::DEVICES)
+    }
+
+    /// Returns true if the resource exists for the engine only: claims of pods take it, no node lists it.
+    #[must_use]
+    pub fn is_of_claims(&self) -> bool {
+        self.device_driver().is_some() || self.name() == Self::DEVICE_GROUPS
+    }
+
     /// Returns the resource with the Kubernetes name `name`.
     pub fn new(name: &str) -> Self {
         match name {

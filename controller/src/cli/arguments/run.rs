@@ -90,6 +90,10 @@ pub(crate) struct RunArguments {
     /// Karpenter's feature gates of AWS, such as `NodeClassCEL=true`
     #[arg(long, env = "AWS_FEATURE_GATES", value_name = "GATES", value_delimiter = ',')]
     pub(crate) aws_feature_gates: Vec<String>,
+    /// Launch no nodes for pods with claims of dynamic resources. With `false` they are launched if their devices are
+    /// known: by the gates `DRANVIDIAGPU` and `DRAEFA`, or from other nodes of the type
+    #[arg(long, env = "IGNORE_DRA_REQUESTS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
+    pub(crate) ignore_dra_requests: bool,
     /// With the gate `NodeRepair`: repair as Karpenter did before 1.15, at once, without regard to budgets and
     /// replacements
     #[arg(long, env = "LEGACY_NODE_REPAIR", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
@@ -245,9 +249,6 @@ pub(crate) struct IneffectiveArguments {
     /// Karpenter's; has no effect: errors go where the log goes
     #[arg(long, env = "LOG_ERROR_OUTPUT_PATHS", value_name = "PATH", default_value = "stderr")]
     pub(crate) log_error_output_paths: String,
-    /// Karpenter's; has no effect: pods with claims of dynamic resources are never launched for
-    #[arg(long, env = "IGNORE_DRA_REQUESTS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
-    pub(crate) ignore_dra_requests: bool,
     /// Karpenter's; has no effect
     #[arg(long, env = "KARPENTER_SERVICE", value_name = "NAME", default_value = "")]
     pub(crate) karpenter_service: String,

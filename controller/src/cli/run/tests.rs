@@ -83,7 +83,12 @@ fn what_is_not_built_is_a_warning() {
     assert!(options.snapshot.gates.terminate_first_drift && options.snapshot.gates.node_repair);
     let [unknown, off] = &log.warnings[..] else { panic!("{:?}", log.warnings) };
     assert!(unknown.starts_with("`--feature-gates`: gate `Drift` is not known"), "{unknown}");
-    assert!(off.starts_with("gate `DRAEFA` is on and has no effect"), "{off}");
+    assert_eq!(off, "gate `DRAEFA` is on and has no effect: it needs `--ignore-dra-requests=false`");
+    assert_eq!(options.snapshot.devices, DeviceSettings { allocates: false, nvidia: false, efa: true });
+    let arguments = [arguments[0], "--ignore-dra-requests=false", arguments[2]];
+    let (options, log) = settings(typed(&arguments)).unwrap();
+    assert_eq!(options.snapshot.devices, DeviceSettings { allocates: true, nvidia: false, efa: true });
+    assert_eq!(log.warnings, Vec::<String>::new());
 }
 
 #[test]

@@ -5,11 +5,15 @@ use muster_manifest::snapshot::FeatureGates;
 
 use super::super::arguments::CloudName;
 
-/// Returns warnings about gates that are on and have no effect.
-pub(super) fn off(aws_gates: AwsFeatureGates) -> Vec<String> {
+/// Returns warnings about gates of devices that are on while claims are ignored.
+pub(super) fn unused_devices(aws_gates: AwsFeatureGates, ignores_claims: bool) -> Vec<String> {
+    if !ignores_claims {
+        return Vec::new();
+    }
     let on = [("DRANVIDIAGPU", aws_gates.dra_nvidia_gpu), ("DRAEFA", aws_gates.dra_efa)];
     let on = on.into_iter().filter(|(_, is_on)| *is_on);
-    on.map(|(name, _)| format!("gate `{name}` is on and has no effect: what it stands for is not built")).collect()
+    on.map(|(name, _)| format!("gate `{name}` is on and has no effect: it needs `--ignore-dra-requests=false`"))
+        .collect()
 }
 
 /// Returns a warning if nodes are to be rebooted and cannot be.

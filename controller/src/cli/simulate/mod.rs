@@ -7,7 +7,7 @@ mod text;
 use std::io::{Write, stdin};
 
 use jiff::Timestamp;
-use muster_manifest::snapshot::Settings;
+use muster_manifest::snapshot::{DeviceSettings, Settings};
 use muster_manifest::{self as manifest, Fault, NodeClass};
 use muster_scheduling::disrupt;
 use muster_simulate::objects::{MOST, check, default_classes};
@@ -60,6 +60,8 @@ pub(crate) fn print(
         default_spread: default_spread.unwrap_or_default(),
         legacy_node_repair: false,
         reboot_for_repair: aws_gates.reboot_for_repair,
+        // The simulated scheduler does not allocate devices.
+        devices: DeviceSettings::default(),
     };
     let types = |class: Option<&NodeClass>| supply.types(class);
     let setting = |policy: Policy, script: Script| Setting {

@@ -205,7 +205,15 @@ impl<P: Provider> Leader<P> {
                 .keep_turns(cluster.claims().filter(stays).filter_map(|claim| claim.metadata.uid.as_deref()));
         }
         // The supply of nodes for pending pods has changed.
-        let supply = [Kind::NodePool, Kind::Ec2NodeClass, Kind::KwokNodeClass, Kind::NodeOverlay];
+        let supply = [
+            Kind::NodePool,
+            Kind::Ec2NodeClass,
+            Kind::KwokNodeClass,
+            Kind::NodeOverlay,
+            Kind::DeviceClass,
+            Kind::ResourceClaimTemplate,
+            Kind::ResourceSlice,
+        ];
         let is_of_use = cluster.count_unbound() > 0
             || cluster.pools().any(|pool| pool.spec.replicas.is_some())
             || buffers::are_kept(&self.context, cluster);

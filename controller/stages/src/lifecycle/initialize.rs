@@ -9,6 +9,7 @@ use muster_api::{annotations, labels, resources, taints};
 use super::breaker;
 use super::conditions::{Draft, Status, condition, is_true};
 use super::consistency;
+use super::launch;
 use super::register::{is_same, name, taints_of};
 use super::seen::Seen;
 use crate::node::Node;
@@ -80,11 +81,13 @@ fn missing(seen: &Seen<'_>, node: &Node) -> Option<(&'static str, String)> {
         );
         return Some((reason::RESOURCE_NOT_REGISTERED, message));
     }
-    let drivers = seen.annotation(annotations::REQUESTED_DRA_DRIVERS).unwrap_or_default();
-    let drivers = drivers.split(',').map(str::trim).filter(|driver| !driver.is_empty());
-    let unheard: Vec<&str> = drivers.filter(|driver| !seen.device_drivers.contains(*driver)).collect();
-    if let Some(driver) = unheard.first() {
-        let message = format!("driver `{driver}` has not published the devices of the Node");
+    let unheard = launch::drivers(seen).filter(|driver| !seen.device_drivers.contains(*driver));
+    let unheard: Vec<String> = unheard.map(|driver| format!("driver `{driver}`")).collect();
+    if !unheard.is_empty() {
+        let message = format!(
+            "{} has not published the devices of the Node; its pods are those of a DaemonSet that has to run there",
+            unheard.join(" and ")
+        );
         return Some((reason::DRA_DRIVER_POOLS_NOT_PUBLISHED, message));
     }
     agent(seen).map(|message| (reason::AGENT_NOT_READY, message))

@@ -18,6 +18,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use muster_api::conditions::{nodeclaim, reason};
+use muster_api::devices::NETWORK_DRIVER;
 use muster_api::{Operator, Quantities, annotations, events, labels};
 use muster_cloud::{LaunchError, LaunchRequest, LaunchToken, Launched, Refusal, after, first_choice};
 
@@ -77,10 +78,17 @@ pub(crate) fn launch(seen: &Seen<'_>, now: Timestamp) -> Step {
         labels: claim_labels(seen),
         taints: spec.taints.iter().chain(&spec.startup_taints).cloned().collect(),
         requests: spec.resources.requests.iter().map(|(name, amount)| (name.to_owned(), amount.0.clone())).collect(),
+        has_network_devices: drivers(seen).any(|driver| driver == NETWORK_DRIVER),
         tags: BTreeMap::from([("karpenter.sh/nodeclaim".to_owned(), seen.name())]),
         overlaid: seen.overlaid.clone(),
     };
     Step::act([Write::Cloud(Call::Launch(Box::new(request)))])
+}
+
+/// Returns the DRA drivers of the devices that the pods of the claim take.
+pub(super) fn drivers<'s>(seen: &'s Seen<'_>) -> impl Iterator<Item = &'s str> {
+    let drivers = seen.annotation(annotations::REQUESTED_DRA_DRIVERS).unwrap_or_default();
+    drivers.split(',').map(str::trim).filter(|driver| !driver.is_empty())
 }
 
 /// Returns the number of the current attempt, if one has begun.

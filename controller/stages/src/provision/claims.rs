@@ -95,7 +95,8 @@ pub fn claim(problem: &Problem, node: &NewNode, pool: &NodePool, name: String) -
     let labels = labels_of(problem, node, &types);
     let wanted = node.claim_requirements(problem);
     let requirements = requirements(&wanted, pool, &types, &labels);
-    let requests = node.requests.iter().filter(|(_, amount)| *amount > 0);
+    // No Node lists devices that claims take.
+    let requests = node.requests.iter().filter(|(resource, amount)| *amount > 0 && !resource.is_of_claims());
     let requests = requests.map(|(resource, amount)| (resource.name().to_owned(), Quantity(format(resource, amount))));
     NodeClaim {
         metadata: ObjectMeta {
@@ -145,12 +146,17 @@ fn annotations_of(problem: &Problem, node: &NewNode, pool: &NodePool) -> BTreeMa
     let mut all = pool.spec.template.metadata.annotations.clone();
     let relaxed =
         node.min_values_relaxed.map(|relaxed| (annotations::NODECLAIM_MIN_VALUES_RELAXED, relaxed.to_string()));
+    let drivers = node.requests.iter().filter(|(_, amount)| *amount > 0);
+    let drivers: Vec<&str> = drivers.filter_map(|(resource, _)| resource.device_driver()).collect();
+    let drivers = (!drivers.is_empty()).then(|| (annotations::REQUESTED_DRA_DRIVERS, drivers.join(",")));
     let own = [
         (annotations::NODEPOOL_HASH, hash::node_pool(pool)),
         (annotations::NODEPOOL_HASH_VERSION, hash::NODEPOOL_HASH_VERSION.to_owned()),
         (annotations::LAUNCH_ATTEMPT, "1".to_owned()),
     ];
-    all.extend(own.into_iter().chain(relaxed).chain(overlaid).map(|(key, value)| (key.to_owned(), value)));
+    all.extend(
+        own.into_iter().chain(relaxed).chain(drivers).chain(overlaid).map(|(key, value)| (key.to_owned(), value)),
+    );
     all
 }
 

@@ -9,7 +9,6 @@ use muster_api::{NodeClaim, NodePool};
 use muster_cloud::{Alternative, Overlaid};
 
 use super::cluster::Cluster;
-use super::devices::published;
 use super::pod::LivePod;
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::{Answers, Attachment, Class, Listing, Resident, Seen, Subject, is_true};
@@ -81,7 +80,12 @@ impl Cluster {
             pool: live.pool.as_ref().and_then(|pool| self.pool(pool)),
             nodes: names.iter().filter_map(|name| self.node(name)).collect(),
             attachments,
-            device_drivers: published(slices.filter_map(|name| self.slices.get(name))),
+            device_drivers: muster_manifest::published(
+                slices.filter_map(|name| self.slices.get(name).map(|slice| &**slice)),
+            )
+            .into_keys()
+            .map(|driver| driver.to_string())
+            .collect(),
             names,
             residents: OnceCell::new(),
         })

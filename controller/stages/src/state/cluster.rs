@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use muster_api::{CapacityBuffer, NodeClaim, NodeClassReference, NodeOverlay, NodePool, annotations};
 use muster_manifest::{
-    self as manifest, Claim, CsiNode, DaemonSet, DisruptionBudget, LimitRange, Meta, PersistentVolume, PodTemplate,
-    PriorityClass, RuntimeClass, Service, StorageClass, VolumeAttachment, Workload,
+    self as manifest, Claim, CsiNode, DaemonSet, DeviceClass, DisruptionBudget, LimitRange, Meta, PersistentVolume,
+    PodTemplate, PriorityClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice, RuntimeClass, Service,
+    StorageClass, VolumeAttachment, Workload,
 };
 use serde::Serialize;
 
 use super::changed::Changed;
 use super::class::LiveClass;
-use super::devices::Slice;
 use super::index::Index;
 use super::kind::Kind;
 use super::names::Names;
@@ -57,7 +57,10 @@ pub struct Cluster {
 
     pub(super) attachments: BTreeMap<Arc<str>, VolumeAttachment>,
     pub(super) attachments_by_node: Index,
-    pub(super) slices: BTreeMap<Arc<str>, Slice>,
+    pub(super) device_classes: BTreeMap<Arc<str>, DeviceClass>,
+    pub(super) resource_claims: BTreeMap<Arc<str>, ResourceClaim>,
+    pub(super) resource_claim_templates: BTreeMap<Arc<str>, ResourceClaimTemplate>,
+    pub(super) slices: BTreeMap<Arc<str>, Arc<ResourceSlice>>,
     pub(super) slices_by_node: Index,
 
     pub(super) namespaces: BTreeMap<Arc<str>, Meta>,
@@ -425,6 +428,9 @@ impl Cluster {
             Kind::CsiNode => keys(&self.csi_nodes),
             Kind::StorageClass => keys(&self.storage_classes),
             Kind::VolumeAttachment => keys(&self.attachments),
+            Kind::DeviceClass => keys(&self.device_classes),
+            Kind::ResourceClaim => keys(&self.resource_claims),
+            Kind::ResourceClaimTemplate => keys(&self.resource_claim_templates),
             Kind::ResourceSlice => keys(&self.slices),
             Kind::Service => keys(&self.services),
             Kind::NodePool => keys(&self.pools),

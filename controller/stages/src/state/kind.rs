@@ -17,6 +17,9 @@ pub enum Kind {
     CsiNode,
     StorageClass,
     VolumeAttachment,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
     ResourceSlice,
     Service,
     NodePool,
@@ -34,7 +37,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::Namespace,
         Self::Node,
         Self::Pod,
@@ -48,6 +51,9 @@ impl Kind {
         Self::CsiNode,
         Self::StorageClass,
         Self::VolumeAttachment,
+        Self::DeviceClass,
+        Self::ResourceClaim,
+        Self::ResourceClaimTemplate,
         Self::ResourceSlice,
         Self::Service,
         Self::NodePool,
@@ -80,6 +86,9 @@ impl Kind {
             Self::CsiNode => "CSINode",
             Self::StorageClass => "StorageClass",
             Self::VolumeAttachment => "VolumeAttachment",
+            Self::DeviceClass => "DeviceClass",
+            Self::ResourceClaim => "ResourceClaim",
+            Self::ResourceClaimTemplate => "ResourceClaimTemplate",
             Self::ResourceSlice => "ResourceSlice",
             Self::Service => "Service",
             Self::NodePool => "NodePool",
@@ -120,7 +129,9 @@ impl Kind {
             Self::PodDisruptionBudget => "policy/v1",
             Self::PriorityClass => "scheduling.k8s.io/v1",
             Self::CsiNode | Self::StorageClass | Self::VolumeAttachment => "storage.k8s.io/v1",
-            Self::ResourceSlice => "resource.k8s.io/v1",
+            Self::DeviceClass | Self::ResourceClaim | Self::ResourceClaimTemplate | Self::ResourceSlice => {
+                "resource.k8s.io/v1"
+            }
             Self::NodePool | Self::NodeClaim => "karpenter.sh/v1",
             Self::NodeOverlay => "karpenter.sh/v1alpha1",
             Self::Ec2NodeClass => "karpenter.k8s.aws/v1",
@@ -138,6 +149,8 @@ impl Kind {
                 | Self::DaemonSet
                 | Self::PodDisruptionBudget
                 | Self::LimitRange
+                | Self::ResourceClaim
+                | Self::ResourceClaimTemplate
                 | Self::Service
                 | Self::CapacityBuffer
                 | Self::PodTemplate

@@ -56,6 +56,10 @@ impl Cluster {
             priority_classes: self.priority_classes.clone(),
             disruption_budgets: self.budgets.values().cloned().collect(),
             services: self.services.values().cloned().collect(),
+            device_classes: self.device_classes.clone(),
+            resource_claims: self.resource_claims.clone(),
+            resource_claim_templates: self.resource_claim_templates.clone(),
+            resource_slices: self.slices.values().cloned().collect(),
             ..self.nodes_and_claims()
         };
         self.add_templates(&mut manifests);

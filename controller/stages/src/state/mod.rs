@@ -21,7 +21,6 @@ mod claim_inputs;
 mod class;
 mod cluster;
 mod crowded;
-mod devices;
 mod index;
 mod kind;
 mod manifests;

@@ -258,6 +258,7 @@ fn shell(tree: &Tree<'_>, path: &Arc<str>) -> Pod {
         path: Arc::clone(path),
         template: Arc::default(),
         granted: None,
+        made_claims: Vec::new(),
         node: at("spec", "nodeName"),
         nominated_node: at("status", "nominatedNodeName"),
         owner: None,

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::class::LiveClass;
 use super::cluster::{LiveBuffer, LiveOverlay};
-use super::devices::Slice;
 use super::kind::Kind;
 use super::pod::{self, LivePod};
 use crate::node::Node;
@@ -38,7 +37,6 @@ pub(super) enum Word {
     Buffer(Box<LiveBuffer>),
     /// A PodTemplate with its generation.
     Template(Box<PodTemplate>, Option<i64>),
-    Slice(Slice),
     Other(Object),
 }
 
@@ -190,10 +188,6 @@ fn read_tree(kind: Kind, tree: &Tree<'_>, text: &str) -> ParsedObject {
         Kind::NodeClaim => claim(tree, text),
         Kind::NodePool => pool(tree),
         Kind::Ec2NodeClass | Kind::KwokNodeClass => class(kind, tree),
-        Kind::ResourceSlice => match Slice::read(tree) {
-            Some(slice) => (Some(Word::Slice(slice)), None),
-            None => (None, Some("it names no driver or no pool".to_owned())),
-        },
         Kind::NodeOverlay => overlay(tree),
         Kind::CapacityBuffer => buffer(tree),
         // Only an old revision of a Deployment has no replicas; there are many of them.

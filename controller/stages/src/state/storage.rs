@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use muster_api::{NodeClaim, NodePool, labels};
-use muster_manifest::{self as manifest, DaemonSet, Meta, Object, PodTemplate, VolumeAttachment};
+use muster_manifest::{self as manifest, DaemonSet, Meta, Object, PodTemplate, ResourceSlice, VolumeAttachment};
 
 use super::changed::Changed;
 use super::class::LiveClass;
 use super::cluster::{
     Cluster, LiveBuffer, LiveClaim, LiveNode, LiveOverlay, LivePool, LiveTemplate, class_key, instance_of,
 };
-use super::devices::Slice;
 use super::kind::Kind;
 use super::milestone::{self, Milestone};
 use super::moved::note_move;
@@ -37,7 +36,6 @@ impl Cluster {
                     changed.kinds.insert(kind);
                 }
             }
-            Word::Slice(slice) => self.keep_slice(path, slice, changed),
             Word::Other(object) => self.keep_other(kind, path, object, changed),
         }
     }
@@ -67,6 +65,9 @@ impl Cluster {
             }
             Kind::VolumeAttachment => return self.forget_attachment(path, changed),
             Kind::ResourceSlice => return self.forget_slice(path, changed),
+            Kind::DeviceClass => self.device_classes.remove(path).is_some(),
+            Kind::ResourceClaim => self.resource_claims.remove(path).is_some(),
+            Kind::ResourceClaimTemplate => self.resource_claim_templates.remove(path).is_some(),
             Kind::Namespace => {
                 let gone = self.namespaces.remove(path);
                 self.touch_paused(gone.as_ref().and_then(pause_of), None, changed);
@@ -379,12 +380,12 @@ impl Cluster {
         self.touch_node(Some(&attachment.node), changed);
     }
 
-    fn keep_slice(&mut self, name: Arc<str>, slice: Slice, changed: &mut Changed) {
-        if self.slices.get(&name) == Some(&slice) {
+    fn keep_slice(&mut self, name: Arc<str>, slice: ResourceSlice, changed: &mut Changed) {
+        if self.slices.get(&name).is_some_and(|old| **old == slice) {
             return;
         }
         let node = slice.node.clone();
-        let old = self.slices.insert(Arc::clone(&name), slice).and_then(|old| old.node);
+        let old = self.slices.insert(Arc::clone(&name), Arc::new(slice)).and_then(|old| old.node.clone());
         self.slices_by_node.shift(old.as_ref(), node.as_ref(), &name);
         changed.kinds.insert(Kind::ResourceSlice);
         self.touch_node(old.as_deref(), changed);
@@ -416,6 +417,10 @@ impl Cluster {
     fn keep_other(&mut self, kind: Kind, path: Arc<str>, object: Object, changed: &mut Changed) {
         let is_news = match object {
             Object::VolumeAttachment(_, attachment) => return self.keep_attachment(path, attachment, changed),
+            Object::ResourceSlice(slice) => return self.keep_slice(path, *slice, changed),
+            Object::DeviceClass(class) => put(&mut self.device_classes, path, *class),
+            Object::ResourceClaim(claim) => put(&mut self.resource_claims, path, *claim),
+            Object::ResourceClaimTemplate(template) => put(&mut self.resource_claim_templates, path, *template),
             Object::DaemonSet(mut daemon_set, template) => {
                 daemon_set.template = self.names.template(*template);
                 // Nothing is decided by its own labels and annotations.

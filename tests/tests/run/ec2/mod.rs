@@ -10,6 +10,7 @@ mod classes;
 mod controller;
 mod crashes;
 mod dashboards;
+mod device_claims;
 mod drift;
 mod dry_run;
 mod figures;

@@ -299,7 +299,7 @@ fn what_no_node_can_mend_is_a_refusal() {
     let or = required(&format!("{fields}, {{matchExpressions: [{{key: a, operator: Exists}}]}}"));
     assert_eq!(spec_of(&or).refusal, None);
     let claims = spec_of("resourceClaims: [{name: gpu, resourceClaimName: x}]");
-    assert!(matches!(claims.refusal, Some(Refusal::DynamicResources(why)) if why.contains("`gpu`")));
+    assert!(matches!(claims.refusal, Some(Refusal::DynamicResources { why, .. }) if why.contains("`gpu`")));
 }
 
 #[test]

@@ -222,7 +222,7 @@ fn initialization_waits() {
             70,
             &[
                 "status: Initialized=Unknown DRADriverPoolsNotPublished: driver `nic.example.com` has not published the \
-               devices of the Node, Launched=True, Registered=True",
+               devices of the Node; its pods are those of a DaemonSet that has to run there, Launched=True, Registered=True",
             ],
         ),
     ]);
