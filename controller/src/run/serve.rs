@@ -41,9 +41,8 @@ pub(super) struct Served {
 /// Text of the metrics, made anew at most once a second: any client that reaches the port can ask for it all the time.
 struct Shown {
     metrics: Metrics,
-    latest: Mutex<Option<Latest>>,
-    /// Earlier texts that clients are still reading.
-    read: Mutex<Vec<Bytes>>,
+    /// With earlier texts that clients are still reading.
+    latest: Mutex<(Option<Latest>, Vec<Bytes>)>,
 }
 
 struct Latest {
@@ -61,30 +60,18 @@ impl Latest {
 
 impl Shown {
     fn new(metrics: Metrics) -> Arc<Self> {
-        Arc::new(Self { metrics, latest: Mutex::default(), read: Mutex::default() })
-    }
-
-    /// Takes the latest text from where it is shown, and returns true if another may be made: no more than [`MOST_READ`] are
-    /// held by clients that ask and do not read.
-    fn may_replace(&self, latest: &mut Option<Latest>) -> bool {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        read.retain(|text| !text.is_unique());
-        if read.len() >= MOST_READ && latest.as_ref().is_some_and(Latest::is_being_read) {
-            return false;
-        }
-        let texts = latest.take().into_iter().flat_map(|latest| [Some(latest.text), latest.compressed]).flatten();
-        read.extend(texts.filter(|text| !text.is_unique()));
-        true
+        Arc::new(Self { metrics, latest: Mutex::default() })
     }
 
     /// Returns the text, compressed if the client takes that.
     fn answer(&self, takes_gzip: bool, now: Instant) -> Response {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (latest, read) = &mut *shown;
         let is_fresh = |one: &&mut Latest| now.saturating_duration_since(one.made_at) < FRESH;
-        if latest.as_mut().filter(is_fresh).is_none() && (latest.is_none() || self.may_replace(&mut latest)) {
+        if latest.as_mut().filter(is_fresh).is_none() && (latest.is_none() || may_replace(latest, read)) {
             *latest = Some(Latest { made_at: now, text: Bytes::from(self.metrics.text()), compressed: None });
         }
-        let Some(Latest { text, compressed, .. }) = &mut *latest else { return StatusCode::NO_CONTENT.into_response() };
+        let Some(Latest { text, compressed, .. }) = latest else { return StatusCode::NO_CONTENT.into_response() };
         if takes_gzip && compressed.is_none() {
             *compressed = compress(text).ok();
         }
@@ -95,6 +82,18 @@ impl Shown {
             _ => ([FORMAT], text.clone()).into_response(),
         }
     }
+}
+
+/// Takes the latest text from where it is shown, and returns true if another may be made: no more than [`MOST_READ`] are held
+/// by clients that ask and do not read.
+fn may_replace(latest: &mut Option<Latest>, read: &mut Vec<Bytes>) -> bool {
+    read.retain(|text| !text.is_unique());
+    if read.len() >= MOST_READ && latest.as_ref().is_some_and(Latest::is_being_read) {
+        return false;
+    }
+    let texts = latest.take().into_iter().flat_map(|latest| [Some(latest.text), latest.compressed]).flatten();
+    read.extend(texts.filter(|text| !text.is_unique()));
+    true
 }
 
 /// Compresses a text with gzip, as fast as it can.
@@ -191,6 +190,21 @@ mod tests {
 
     fn offering(encodings: &str) -> HeaderMap {
         HeaderMap::from_iter([(header::ACCEPT_ENCODING, encodings.parse().unwrap())])
+    }
+
+    #[test]
+    fn clients_that_do_not_read_hold_few_texts() {
+        let latest = || Some(Latest { made_at: Instant::now(), text: Bytes::from(vec![b'x'; 100]), compressed: None });
+        let (mut shown, mut read, mut held) = (latest(), Vec::new(), Vec::new());
+        for _ in 0..10 {
+            held.push(shown.as_ref().unwrap().text.clone());
+            if may_replace(&mut shown, &mut read) {
+                shown = latest();
+            }
+        }
+        assert_eq!(read.len(), MOST_READ);
+        held.clear();
+        assert!(may_replace(&mut shown, &mut read) && read.is_empty(), "they are gone");
     }
 
     #[test]

@@ -197,6 +197,21 @@ mod tests {
     }
 
     #[test]
+    fn labels_that_strangers_choose_take_half_of_a_metric() {
+        let series = Series::default();
+        let metric = &catalogue::OF_NODES.transitions;
+        for number in 0..MOST {
+            let kind = number.to_string();
+            series.count(metric, series.either(metric, &[&kind, "True", "x"], &["other"; 3]));
+        }
+        assert_eq!(lines(&series, "{").len(), MOST / 2 + 1);
+        assert!(lines(&series, "other")[0].ends_with(" 1000"), "{:?}", lines(&series, "other"));
+        series.count(metric, series.either(metric, &["7", "True", "x"], &["other"; 3]));
+        assert!(lines(&series, "\"7\"")[0].ends_with(" 2"), "what is there goes on");
+        assert!(series.left_out().is_empty());
+    }
+
+    #[test]
     fn a_histogram_counts_what_is_below_each_bound_and_a_summary_has_the_quantiles_of_the_last() {
         let series = Series::default();
         for seconds in [600, 3600, 10_000_000] {

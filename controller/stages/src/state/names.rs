@@ -77,6 +77,12 @@ impl Names {
         self.templates.share(&Arc::new(template), Arc::clone, |template| Arc::strong_count(template) > 1)
     }
 
+    /// Returns all texts.
+    #[cfg(test)]
+    pub(super) fn texts(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.texts.all.iter()
+    }
+
     /// Returns the numbers of texts and templates.
     #[cfg(test)]
     pub(super) fn len(&self) -> (usize, usize) {

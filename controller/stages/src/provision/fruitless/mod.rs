@@ -274,6 +274,7 @@ impl Fruitless {
             self.clone_from(other);
             return;
         }
+        self.is_reset_due |= other.is_reset_due;
         for (claim, young) in &mut self.young {
             if let Some(known) = other.young.get(claim) {
                 young.was_launched |= known.was_launched;

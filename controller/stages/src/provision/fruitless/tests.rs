@@ -65,6 +65,26 @@ fn what_is_forgotten_during_a_round_stays_forgotten_after_it() {
 }
 
 #[test]
+fn daemons_that_change_all_the_time_reset_the_record_once_in_ten_minutes() {
+    let (mut fruitless, set) = (Fruitless::default(), Arc::from("shop/ReplicaSet/web"));
+    let note = |fruitless: &mut Fruitless, second: i64| {
+        ["a", "b", "c"].iter().for_each(|claim| fruitless.note_unused(&set, claim, at(second)));
+    };
+    note(&mut fruitless, 0);
+    fruitless.note_daemons(at(5));
+    assert_eq!(fruitless.allowed(&set, at(5)), Allowed::All);
+    note(&mut fruitless, 10);
+    for second in (15..600).step_by(5) {
+        fruitless.note_daemons(at(second));
+    }
+    assert_eq!(fruitless.allowed(&set, at(600)), Allowed::NothingUntil(at(610)));
+    fruitless.reset_if_due(at(604));
+    assert_eq!(fruitless.allowed(&set, at(604)), Allowed::NothingUntil(at(610)));
+    fruitless.reset_if_due(at(605));
+    assert_eq!(fruitless.allowed(&set, at(605)), Allowed::All, "the change is not forgotten");
+}
+
+#[test]
 fn memory_is_bounded() {
     let mut fruitless = Fruitless::default();
     for number in 0..MOST_SETS + 5 {

@@ -163,6 +163,31 @@ fn what_no_longer_occurs_is_not_kept() {
     assert!(texts <= 2048 && templates <= 2048, "{texts} {templates}");
 }
 
+#[test]
+fn megabytes_that_no_longer_occur_are_not_kept() {
+    let mut cluster = Cluster::default();
+    for round in 0..40 {
+        let mut one = pod("x");
+        one["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Node", "name": format!("{round}{}", "x".repeat(1 << 20)), "controller": true}]);
+        cluster.apply(Kind::Pod, &one.to_string());
+    }
+    let kept: usize = cluster.names.texts().map(|text| text.len()).sum();
+    assert!(kept < 20 << 20, "{kept} bytes");
+}
+
+#[test]
+fn node_has_few_conditions_whatever_it_writes() {
+    let mut cluster = Cluster::default();
+    let conditions: Vec<Value> =
+        (0..10_000).map(|number| json!({"type": format!("c{number}"), "status": "True"})).collect();
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "x"}, "status": {"conditions": conditions},
+    });
+    cluster.apply(Kind::Node, &node.to_string());
+    let node = cluster.nodes().next().unwrap();
+    assert_eq!(node.status.as_ref().unwrap().conditions.as_ref().unwrap().len(), 64);
+}
+
 /// Replaces the value at position `at` of the tree, in order of a walk.
 fn replace(value: &mut Value, at: &mut usize, with: &Value) {
     if *at == 0 {
