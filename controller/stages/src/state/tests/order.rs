@@ -24,9 +24,7 @@ fn at_once(all: &[Deed]) -> Manifests {
         }
     }
     let mut intake = Intake::default();
-    // The reader of files does not know them.
-    let known = left.into_iter().filter(|((kind, _), _)| *kind != Kind::ResourceSlice);
-    for (number, (_, text)) in known.enumerate() {
+    for (number, text) in left.into_values().enumerate() {
         intake.text(&format!("{number}.json"), text).unwrap();
     }
     Manifests { warnings: Vec::new(), ..intake.finish() }
