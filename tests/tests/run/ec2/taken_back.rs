@@ -84,16 +84,7 @@ async fn two_hundred_spot_nodes_taken_back_in_ten_seconds_are_replaced() {
     gone.await.unwrap();
     println!("their Nodes are gone {:.0} s after the first notice", begun.elapsed().as_secs_f64());
 
-    let is_placed = |pod: &Pod| {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
-        phase == Some("Running") && node.is_some_and(|node| !of_lost.contains(node))
-    };
-    let all = Selection::labelled("app=web");
-    let placed = wait::until_all(ground.pods(), all, LONG, "all pods run elsewhere", |pods| {
-        pods.len() == count && pods.iter().all(is_placed)
-    });
-    placed.await.unwrap();
+    run_elsewhere(&ground, count, &of_lost).await;
     println!("all pods run elsewhere {:.0} s after the first notice", begun.elapsed().as_secs_f64());
     println!("{lowest} of {count} pods were up at least, before EC2 ended instances");
     assert!(lowest >= count - count / 10, "an eviction broke the budget: {lowest} of {count}");
@@ -121,6 +112,20 @@ async fn two_hundred_spot_nodes_taken_back_in_ten_seconds_are_replaced() {
     }
     println!("room was there {:#} after the first notice", has_room.duration_since(from));
     ground.clear().await;
+}
+
+/// Waits until so many pods run, and none on these Nodes.
+async fn run_elsewhere(ground: &Ground, count: usize, lost: &BTreeSet<String>) {
+    let is_placed = |pod: &Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+        phase == Some("Running") && node.is_some_and(|node| !lost.contains(node))
+    };
+    let all = Selection::labelled("app=web");
+    let placed = wait::until_all(ground.pods(), all, LONG, "all pods run elsewhere", |pods| {
+        pods.len() == count && pods.iter().all(is_placed)
+    });
+    placed.await.unwrap();
 }
 
 /// The first zone is cheapest, and has most: all nodes begin there.
