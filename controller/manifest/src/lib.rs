@@ -1,10 +1,10 @@
 //! Reader of manifests: from files to texts, from texts to objects, from objects to typed values.
 //!
 //! ```text
-//!  source ──► document ──► reader ──► pod, workload, volume, cluster, capacity ──► objects (Manifests)
-//!  files      YAML, JSON,    │             │                                            │
-//!             lists          │             └─ field: a value and its path               ▼
-//!                            └─ judge: validation by our CRDs                        snapshot
+//!  source ──► document ──► reader ──► pod, workload, volume, devices, cluster, capacity ──► objects (Manifests)
+//!  files      YAML, JSON,    │             │                                                     │
+//!             lists          │             └─ field: a value and its path                        ▼
+//!                            └─ judge: validation by our CRDs                                 snapshot
 //! ```
 //!
 //! Every error is one [`InputError`] that names file, document, line, object and field. Nothing here panics, whatever

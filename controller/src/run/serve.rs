@@ -84,8 +84,8 @@ impl Shown {
     }
 }
 
-/// Takes the latest text from where it is shown, and returns true if another may be made: no more than [`MOST_READ`] are held
-/// by clients that ask and do not read.
+/// Takes the latest text from where it is shown, and returns true if another may be made: clients that ask and do not
+/// read hold [`MOST_READ`] at most.
 fn may_replace(latest: &mut Option<Latest>, read: &mut Vec<Bytes>) -> bool {
     read.retain(|text| !text.is_unique());
     if read.len() >= MOST_READ && latest.as_ref().is_some_and(Latest::is_being_read) {

@@ -156,10 +156,9 @@ impl Controller {
             for pool in &changed.pools {
                 self.window.arrive(&format!("pool {pool}"), now);
             }
-            let of_daemons = [state::Kind::DaemonSet, state::Kind::LimitRange, state::Kind::RuntimeClass];
             if changed.has_new_policy {
                 self.plan.forget_fruitless();
-            } else if of_daemons.contains(&kind) && !changed.is_empty() {
+            } else if changed.concerns_daemons() {
                 self.plan.note_daemons(now);
             }
             if BUFFERED.contains(&kind) && self.cluster.buffers().len() > 0 {

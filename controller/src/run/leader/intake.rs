@@ -133,10 +133,9 @@ impl<P: Provider> Leader<P> {
 
     /// Forgets what was derived from objects that have changed.
     fn forget_outdated(&self, changed: &Changed, now: Timestamp) {
-        let of_daemons = [Kind::DaemonSet, Kind::LimitRange, Kind::RuntimeClass];
         if changed.has_new_policy {
             self.context.leader_state().plan.forget_fruitless();
-        } else if of_daemons.iter().any(|kind| changed.kinds.contains(*kind)) {
+        } else if changed.concerns_daemons() {
             self.context.leader_state().plan.note_daemons(now);
         }
         let of_overlays = [Kind::NodeOverlay, Kind::NodePool, Kind::Ec2NodeClass, Kind::KwokNodeClass];

@@ -136,8 +136,8 @@ impl Observed {
         }
     }
 
-    /// Counts the change of a Node's condition, whose texts the node writes itself: long ones, and more than there is room
-    /// for, count as `other`.
+    /// Counts the change of a Node's condition, whose texts the node writes itself: long ones, and more than there is
+    /// room for, count as `other`.
     fn node_condition(&self, change: &ConditionChange) {
         let ConditionChange { condition, before, status, reason, at, .. } = change;
         let (condition, status, reason) = (label(condition), label(status), label(reason));

@@ -102,8 +102,8 @@ pub fn heed(claim: &NodeClaim, node: Option<&Node>, kind: NoticeKind, given_at: 
     Step::act(writes)
 }
 
-/// Returns true if the notice says that the instance has ended while its Node was being drained. After the drain it is this
-/// controller that ends it.
+/// Returns true if the notice says that the instance has ended while its Node was being drained. After the drain it is
+/// this controller that ends it.
 fn cuts_drain(claim: &NodeClaim, kind: NoticeKind) -> bool {
     let is_drained = is_true(claim, nodeclaim::DRAINED);
     kind == NoticeKind::InstanceTerminated && is_true(claim, nodeclaim::REGISTERED) && !is_drained

@@ -318,7 +318,7 @@ impl Plan {
         self.fruitless.forget_all();
     }
 
-    /// Forgets fruitless launches after a change of a DaemonSet, LimitRange or RuntimeClass; soon, if that has happened lately.
+    /// Forgets fruitless launches after a change of DaemonSet pods; later, if that was done in the last ten minutes.
     pub fn note_daemons(&mut self, now: Timestamp) {
         self.fruitless.note_daemons(now);
     }

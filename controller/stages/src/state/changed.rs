@@ -49,6 +49,12 @@ impl Changed {
         self.kinds.is_empty()
     }
 
+    /// Returns true if what the DaemonSet pods of nodes take may have changed.
+    #[must_use]
+    pub fn concerns_daemons(&self) -> bool {
+        [Kind::DaemonSet, Kind::LimitRange, Kind::RuntimeClass].into_iter().any(|kind| self.kinds.contains(kind))
+    }
+
     /// Adds the objects that `other` affects.
     pub fn merge(&mut self, other: Self) {
         let Self {

@@ -25,8 +25,8 @@ struct Shared<T> {
 
 /// Minimum size for such a cleanup.
 const FEW: usize = 1024;
-/// Bytes of objects after which unused values are removed in any case. A text and a template have up to a megabyte, so their
-/// number alone bounds no memory: whoever may create one pod after the other could fill it.
+/// Bytes of objects after which unused values are removed in any case: a text or a template has up to a megabyte, so
+/// their number alone bounds no memory.
 const MUCH: usize = 16 << 20;
 
 impl Names {

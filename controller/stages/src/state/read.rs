@@ -40,6 +40,10 @@ pub(super) enum Word {
     Other(Object),
 }
 
+/// Maximum number of conditions of a Node; others are ignored. A node writes its own: kubelet and monitoring agents
+/// some twenty.
+const MOST_CONDITIONS: usize = 64;
+
 const META: Skip = Skip::below("metadata", &[Skip::all("managedFields")]);
 const OBJECT: &[Skip] = &[META];
 
@@ -239,10 +243,6 @@ fn fit(meta: &mut ObjectMeta) {
         *all = all.take().map(|all| all.into_iter().collect());
     }
 }
-
-/// Maximum number of conditions of a Node; others are ignored. A node writes them itself, kubelet and monitoring agents some
-/// twenty.
-const MOST_CONDITIONS: usize = 64;
 
 fn node(tree: &Tree<'_>, text: &str) -> (Option<Word>, Option<String>) {
     let mut node: Node = match serde_json::from_str(text) {

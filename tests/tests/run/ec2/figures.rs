@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kube::api::ListParams;
 use serde_json::json;
 
-use super::ground::{CONTROLLER, Ground, paired};
+use super::ground::{CONTROLLER, Ground, number, paired};
 
 /// How long it may take on a machine that does other things.
 const LONG: Duration = Duration::from_secs(1800);
@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(1800);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "scale: a quarter of an hour, optimised"]
 async fn a_thousand_launches() {
-    let count = std::env::var("MUSTER_LAUNCHES").ok().and_then(|text| text.parse().ok()).unwrap_or(1000);
+    let count = number("MUSTER_LAUNCHES", 1000);
     let ground = Ground::new("run ec2 figures").await;
     ground.ec2.faults().token_buckets();
     let _controller = ground.controller().await;

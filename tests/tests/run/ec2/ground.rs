@@ -307,6 +307,16 @@ pub(crate) fn condition<'o>(object: &'o DynamicObject, kind: &str) -> Option<&'o
     object.data["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)
 }
 
+/// The ID of the instance that a claim has launched.
+pub(crate) fn instance_of(claim: &DynamicObject) -> String {
+    claim.data["status"]["providerID"].as_str().unwrap().rsplit('/').next().unwrap().to_owned()
+}
+
+/// A number that the environment may set, for a test of the scale tier.
+pub(crate) fn number(variable: &str, usual: usize) -> usize {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
 /// A field of an object that is a text.
 pub(crate) fn text(object: &Value, field: &str) -> String {
     object[field].as_str().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! How fast notices are heard and acted upon.
+//! Time from a notice to a replacement, and cost of messages about nobody.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,20 +11,20 @@ use muster_tests::meter::Meter;
 use muster_tests::wait::{self, Selection};
 use serde_json::json;
 
-use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, condition};
+use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, condition, instance_of, number};
 use super::queue::{QUEUE, Queue, health, spot};
 
 /// Nodes that are taken back again and again.
 const NODES: usize = 40;
 /// Time from one notice to the next.
 const APART: Duration = Duration::from_millis(500);
-/// How long it may take on a machine that does other things.
+/// Longest wait on a machine that does other things.
 const LONG: Duration = Duration::from_secs(1200);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "scale: ten minutes"]
 async fn a_thousand_notices_have_a_replacement_asked_for_soon() {
-    let count = std::env::var("MUSTER_NOTICES").ok().and_then(|text| text.parse().ok()).unwrap_or(1000);
+    let count = number("MUSTER_NOTICES", 1000);
     let ground = Ground::new("run ec2 figures").await;
     let queue = Queue::create(&ground).await;
     let replica = ground.replica_with(CONTROLLER, ground.cluster().kubeconfig(), &["--interruption-queue", QUEUE]);
@@ -78,15 +78,10 @@ fn is_up(claim: &DynamicObject) -> bool {
         && condition(claim, "Interrupted").is_none()
 }
 
-fn instance_of(claim: &DynamicObject) -> String {
-    let id = claim.data["status"]["providerID"].as_str().unwrap();
-    id.rsplit('/').next().unwrap().to_owned()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "scale: its figure is that of an optimised program"]
 async fn messages_about_nobody_cost_little() {
-    let count: usize = std::env::var("MUSTER_MESSAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000);
+    let count = number("MUSTER_MESSAGES", 10_000);
     let ground = Ground::new("run ec2 figures").await;
     let queue = Queue::create(&ground).await;
     let replica = ground.replica_with(CONTROLLER, ground.cluster().kubeconfig(), &["--interruption-queue", QUEUE]);

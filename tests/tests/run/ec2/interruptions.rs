@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::controller::{Controller, LEASE, listening, run_options};
-use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, condition, paired, pool, requirements};
+use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, condition, instance_of, paired, pool, requirements};
 use super::queue::{QUEUE, Queue, event, health, rebalance, reservation, spot, state, template};
 
 /// A cluster whose pool takes spot in two zones, with a queue.
@@ -44,12 +44,6 @@ async fn only_claim(ground: &Ground) -> DynamicObject {
         });
     let found = found.await.unwrap_or_else(|error| panic!("{error}\n{}", ground.ec2.calls().by(CONTROLLER).lines()));
     found.into_iter().next().unwrap()
-}
-
-/// The instance of a claim.
-fn instance_of(claim: &DynamicObject) -> String {
-    let id = claim.data["status"]["providerID"].as_str().unwrap();
-    id.rsplit('/').next().unwrap().to_owned()
 }
 
 /// Waits until the claim has gone and its pod runs elsewhere; the claim there.

@@ -7,7 +7,7 @@ use muster_tests::ec2::{Calls, InstanceFault};
 use muster_tests::wait::{self, Selection};
 use serde_json::json;
 
-use super::ground::{CONTROLLER, Ground, SOON, condition};
+use super::ground::{CONTROLLER, Ground, SOON, condition, instance_of};
 
 /// Waits until this many claims are initialized and none goes.
 async fn claims(ground: &Ground, count: usize) -> Vec<DynamicObject> {
@@ -20,10 +20,6 @@ async fn claims(ground: &Ground, count: usize) -> Vec<DynamicObject> {
         all.len() == count && all.iter().all(is_ready)
     });
     found.await.unwrap_or_else(|error| panic!("{error}\n{}", ground.ec2.calls().by(CONTROLLER).lines()))
-}
-
-fn instance_of(claim: &DynamicObject) -> String {
-    claim.data["status"]["providerID"].as_str().unwrap().rsplit('/').next().unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

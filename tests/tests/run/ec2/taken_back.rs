@@ -15,16 +15,16 @@ use muster_tests::wait::{self, Selection};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, paired, pool, requirements};
+use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, number, paired, pool, requirements};
 use super::queue::Queue;
 
-/// How long it may take on a machine that does other things.
+/// Longest wait on a machine that does other things.
 const LONG: Duration = Duration::from_secs(1800);
 /// Between the notice and the end of an instance.
 const NOTICE: Duration = Duration::from_secs(120);
-/// How long the third zone has no room.
+/// Time for which the third zone has no room.
 const WITHOUT_ROOM: Duration = Duration::from_secs(45);
-/// How long an offering that EC2 refused is left out.
+/// Time for which an offering that EC2 refused is left out.
 const BACK_OFF: SignedDuration = SignedDuration::from_mins(3);
 
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
@@ -33,7 +33,7 @@ const TYPES: [&str; 3] = ["m5.large", "m5a.large", "m6i.large"];
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "scale: ten minutes"]
 async fn two_hundred_spot_nodes_taken_back_in_ten_seconds_are_replaced() {
-    let count = std::env::var("MUSTER_SPOT_NODES").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
+    let count = number("MUSTER_SPOT_NODES", 200);
     let ground = Ground::bare("run ec2 figures").await;
     first_zone_is_best(&ground);
     let fields = json!({"requirements": requirements(&TYPES, &ZONES, &["spot"])});

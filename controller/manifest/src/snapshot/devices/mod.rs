@@ -3,7 +3,7 @@
 //! ```text
 //!  ResourceSlices of nodes ─┬─► stock  devices that count, by driver ──► capacity of nodes and types
 //!  table, EC2, learned ─────┘                │
-//!  claims, templates ──► uses ─► outcome  what a pod takes, which types have it ─► requests and types of it
+//!  claims, templates ──► uses ─► outcome  devices that a pod takes, types that have them ─► its requests, its types
 //! ```
 //!
 //! A driver's devices are one resource. That is exact where the devices of a node that meet any request meet all of

@@ -11,7 +11,7 @@ use super::stock::Stock;
 use super::uses::{Use, Uses};
 use crate::{DeviceClaimSpec, Located};
 
-/// What claims mean for a pod.
+/// Consequence of its claims for a pod.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Outcome {
     /// Devices that it takes.
@@ -32,7 +32,7 @@ pub(super) struct Outcomes<'u, 'm> {
     uses: &'u Uses<'m>,
     stock: &'u Stock<'m>,
     specs: FxHashMap<&'m DeviceClaimSpec, usize>,
-    /// What was found, by the distinct claims and the other constraints of pods that do not run yet.
+    /// Results for pods that do not run yet, by their distinct claims and other constraints.
     known: FxHashMap<(Vec<usize>, SpecId), Found>,
 }
 
@@ -80,8 +80,8 @@ impl<'u, 'm> Outcomes<'u, 'm> {
         outcome
     }
 
-    /// Returns the outcome of a pod on a node, which has its devices. Elsewhere it takes as many; if nothing is known of
-    /// those that it has, what it requests.
+    /// Returns the outcome of a pod on a node, which has its devices. Elsewhere it takes as many; if nothing is known
+    /// of those that it has, what it requests.
     fn running(&self, uses: &[&Use<'m>], demand: Demand, problem: &Problem, spec: SpecId) -> Outcome {
         let has_own = |one: &&&Use<'_>| one.allocation.is_some_and(|one| one.devices.iter().any(|it| !it.is_admin));
         let uses: Vec<&Use<'m>> = uses.iter().filter(has_own).copied().collect();

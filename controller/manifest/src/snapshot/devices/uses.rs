@@ -69,7 +69,7 @@ impl<'m> Uses<'m> {
     pub(super) fn specs(&self) -> impl Iterator<Item = &'m DeviceClaimSpec> {
         let allocated = self.manifests.resource_claims.values().filter(|claim| claim.allocation.is_some());
         let used = self.by_pod.values().flatten().flatten().map(|one| &**one.spec);
-        used.chain(allocated.map(|claim| &*claim.spec)).collect::<Vec<_>>().into_iter()
+        used.chain(allocated.map(|claim| &*claim.spec))
     }
 
     /// Returns true if the pod has a node.

@@ -116,8 +116,8 @@ fn delete_node(node: &Node) -> Step {
 /// Terminates a Node that is being deleted.
 fn take_away(seen: &Seen<'_>, node: &Node, now: Timestamp) -> Step {
     let finalizer = let_go(node);
-    // A Node that is not ready may have lost its instance, and so has one of which the cloud says so before its kubelet has
-    // been silent for long: then there is nothing to drain.
+    // A Node that is not ready may have lost its instance, and so may one of which the cloud says so, before its
+    // kubelet has been silent for long: then there is nothing to drain.
     let is_told = interruption::recorded(seen.claim) == Some(NoticeKind::InstanceTerminated);
     if is_told || !is_ready(node) {
         match instance::is_gone(seen) {

@@ -17,8 +17,9 @@
 //!
 //! Whatever the reason (larger DaemonSets than planned, a smaller node, a taint, a scheduler with rules of its own),
 //! nodes are not launched repeatedly for a set of pods. Refusing nodes count although pods were bound there before: a
-//! taint that evicts them comes after they were bound. A changed NodePool, NodeClass, DaemonSet or LimitRange resets
-//! the record. The record is kept in memory only: after a restart of the controller three more nodes are launched.
+//! taint that evicts them comes after they were bound. A changed NodePool or NodeClass resets the record at once, a
+//! changed DaemonSet, LimitRange or RuntimeClass once in ten minutes: tenants can change those. The record is kept in
+//! memory only: after a restart of the controller three more nodes are launched.
 
 mod launches;
 #[cfg(test)]
@@ -106,8 +107,8 @@ pub(super) enum Allowed {
 // === impl Fruitless ===
 
 impl Fruitless {
-    /// Forgets all records after a change of a DaemonSet or its like, at most once per [`HOLD`]: whoever may create one in a
-    /// namespace of their own could otherwise have nodes launched without end.
+    /// Forgets all records after a change of a DaemonSet or its like, at most once in the shortest hold: a tenant with
+    /// a DaemonSet could otherwise have nodes launched without end.
     pub(super) fn note_daemons(&mut self, now: Timestamp) {
         self.is_reset_due = true;
         self.reset_if_due(now);
