@@ -20,6 +20,7 @@ pub(crate) enum Scope {
     NodeClasses,
     Templates,
     Selecting,
+    Devices,
 }
 
 /// Reads the objects of `scope`. Only this needs a runtime.
