@@ -156,6 +156,10 @@ fn objects() {
         ("a policy", pool("{spec: {disruption: {consolidationPolicy: Sometimes}}}")),
         ("a limit of a pool", pool("{spec: {limits: {cpu: lots}}}")),
         ("apply a kind that nobody knows", applied("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")),
+        (
+            "apply a claim of devices",
+            applied("{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: a}, spec: {}}"),
+        ),
         ("apply of another group", applied("{apiVersion: v1, kind: Deployment, metadata: {name: a}}")),
         ("apply v1beta1", applied("{apiVersion: karpenter.sh/v1beta1, kind: NodePool, metadata: {name: a}, spec: {}}")),
         ("apply a Node", applied("{apiVersion: v1, kind: Node, metadata: {name: a}}")),

@@ -21,6 +21,9 @@ use super::script::{Deed, Reference, Script};
 /// Kinds that the simulation creates itself; initial objects of them are left out.
 pub(crate) const OWN: [&str; 4] = ["Node", "NodeClaim", "CSINode", "VolumeAttachment"];
 
+/// Kinds that no event can name: the simulated scheduler allocates no devices.
+pub(crate) const OF_DEVICES: [&str; 4] = ["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"];
+
 /// Maximum number of pods and static nodes at one time. Ten times the size that Kubernetes was designed for is a tenth
 /// of it; larger simulations take too long.
 pub const MOST: u64 = 100_000;

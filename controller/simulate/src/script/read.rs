@@ -9,7 +9,7 @@ use muster_cloud::CapacityType;
 use muster_manifest::{Decoded, Fault, Field, InputError, Source, kind_named, kinds, read_own, refuse_own, shorten};
 
 use super::super::api::Path;
-use super::super::objects::{OWN, has_namespace, path_for};
+use super::super::objects::{OF_DEVICES, OWN, has_namespace, path_for};
 use super::super::world::{Meant, ReportedFault};
 use super::{Deed, Reference, Script};
 
@@ -298,10 +298,14 @@ fn some(field: Field<'_>) -> Decoded<u32> {
 fn known_kind(field: &Field<'_>) -> Decoded<String> {
     let kind = field.require("kind")?;
     let text = kind.text()?;
+    if OF_DEVICES.contains(&text) {
+        let problem = format!("is `{text}`, and the simulated scheduler allocates no devices");
+        return Err(kind.fault(problem, "leave the event out: `muster plan` takes claims into account"));
+    }
     if kind_named(text).is_some() {
         return Ok(text.to_owned());
     }
-    let names = || kinds().map(|known| known.kind).filter(|kind| !OWN.contains(kind));
+    let names = || kinds().map(|known| known.kind).filter(|kind| !OWN.contains(kind) && !OF_DEVICES.contains(kind));
     let hint = match nearest_of(names(), text) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => format!("a day is played with {}", names().collect::<Vec<_>>().join(", ")),
