@@ -73,7 +73,7 @@ pub struct ResourceSlice {
 }
 
 /// A device.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Device {
     /// Name in its pool.
     pub name: Arc<str>,
@@ -88,7 +88,7 @@ pub struct Device {
 }
 
 /// A capacity of a device.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Capacity {
     /// Amount, in base units.
     pub amount: i64,
@@ -101,7 +101,7 @@ pub struct Capacity {
 }
 
 /// Value of an attribute.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Attribute {
     /// A text.
     Text(Arc<str>),

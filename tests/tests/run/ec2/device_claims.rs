@@ -264,6 +264,7 @@ async fn pods_with_claims_of_every_kind_run_where_their_devices_are() {
     ground.apply(&objects).await;
     let pods = ground.running(47, SOON * 3).await;
 
+    assert_eq!(ground.none_was_bought_in_vain(&pods), 36);
     let homes = ground.homes(&pods).await;
     assert_eq!(types(&homes["single"]), ["g6.xlarge"; 30]);
     assert_eq!(types(&homes["first"]), ["g5.12xlarge"; 3]);

@@ -19,6 +19,8 @@ const LONGEST: usize = 2048;
 const DEEPEST: usize = 24;
 /// Largest number of loops over lists: a loop in another one multiplies the work.
 const LOOPS: usize = 2;
+/// Cost of a request without selectors.
+pub(super) const LEAST_COST: usize = 64;
 /// Functions that are loops.
 const LOOP_FUNCTIONS: [&str; 5] = [".all(", ".exists(", ".exists_one(", ".map(", ".filter("];
 /// Bits of each part of a version.
@@ -57,8 +59,7 @@ impl Selector {
         if depth(expression) > DEEPEST {
             return Err("is nested too deep");
         }
-        let loops: usize = LOOP_FUNCTIONS.iter().map(|name| expression.matches(name).count()).sum();
-        if loops > LOOPS {
+        if loops(expression) > LOOPS {
             return Err("has too many loops");
         }
         ENVIRONMENT.compile(expression).map(Self).map_err(|_| "is not valid CEL")
@@ -70,6 +71,17 @@ impl Selector {
         context.add_variable_from_value("device", device.clone());
         matches!(self.0.execute(&context), Ok(Value::Bool(true)))
     }
+}
+
+/// Returns a bound on the work of one evaluation, in bytes of the expression, each as often as its loops may come to it: a
+/// list has at most one element more than the expression has commas.
+pub(super) fn cost(expression: &str) -> usize {
+    let elements = expression.matches(',').count() + 1;
+    (0..loops(expression)).fold(expression.len(), |cost, _| cost.saturating_mul(elements))
+}
+
+fn loops(expression: &str) -> usize {
+    LOOP_FUNCTIONS.iter().map(|name| expression.matches(name).count()).sum()
 }
 
 /// Returns a bound on the recursion that the expression needs: its brackets, its conditions and a row of its signs.

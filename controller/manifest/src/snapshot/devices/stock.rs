@@ -9,6 +9,7 @@ use muster_scheduling::model::{Node, Problem, Resource};
 use rustc_hash::FxHashMap;
 
 use super::super::DeviceSettings;
+use super::super::nodes::Pairs;
 use super::super::pools::class_of;
 use super::demand::{Demand, groups};
 use super::resources;
@@ -49,8 +50,10 @@ impl<'m> Stock<'m> {
             hosts: problem.nodes.iter().map(|node| (Arc::clone(&node.name), host(node))).collect(),
             grouping: None,
         };
-        for alternative in uses.specs().flat_map(|spec| &spec.requests).flat_map(|request| &request.alternatives) {
-            stock.matcher.id(alternative, &manifests.device_classes);
+        for (namespace, spec) in uses.specs() {
+            for alternative in spec.requests.iter().flat_map(|request| &request.alternatives) {
+                stock.matcher.add(namespace, alternative, &manifests.device_classes);
+            }
         }
         let mut by_node: BTreeMap<&str, Vec<&ResourceSlice>> = BTreeMap::new();
         for slice in &manifests.resource_slices {
@@ -58,7 +61,8 @@ impl<'m> Stock<'m> {
         }
         stock.add_types(settings, problem, &by_node);
         stock.add_nodes(problem, &by_node);
-        let same = uses.specs().flat_map(|spec| &spec.constraints).filter_map(|constraint| constraint.same.as_ref());
+        let same =
+            uses.specs().flat_map(|(_, spec)| &spec.constraints).filter_map(|constraint| constraint.same.as_ref());
         let same: BTreeSet<&Arc<str>> = same.collect();
         let divides = |attribute: &&&Arc<str>| {
             stock.types.values().flatten().chain(stock.nodes.values()).any(|one| groups(one, attribute).is_some())
@@ -70,7 +74,7 @@ impl<'m> Stock<'m> {
 
     /// Returns the ID of a request of the snapshot.
     pub(super) fn id(&self, alternative: &DeviceAlternative) -> RequestId {
-        self.matcher.known_id(alternative)
+        self.matcher.id(alternative)
     }
 
     /// Returns the reason why no device can meet a request, if there is one apart from the devices.
@@ -166,17 +170,15 @@ impl<'m> Stock<'m> {
     }
 
     fn add_nodes(&mut self, problem: &Problem, by_node: &BTreeMap<&str, Vec<&ResourceSlice>>) {
-        let claims = self.manifests.node_claims.iter();
-        let named = claims.flat_map(|claim| claim.node.iter().chain([&claim.meta.name]).map(move |name| (name, claim)));
-        let claims: FxHashMap<&Arc<str>, &NodeClaim> = named.collect();
+        let claims = claims_by_node(self.manifests);
         for node in &problem.nodes {
             let claim = claims.get(&node.name).copied();
             let promised = claim.filter(|_| !node.initialized).map(|claim| self.promised(node, claim));
             let mut supply = promised.unwrap_or_default();
             let slices = by_node.get(&*node.name).into_iter().flatten().copied();
             for (driver, slices) in published(slices) {
-                let devices = slices.iter().flat_map(|slice| &slice.devices).map(|one| (Arc::clone(one), 1)).collect();
-                let mut own = self.matcher.supply(&[(driver.clone(), devices)].into());
+                // As those of its type: what one device has of its own, as its UUID, tells it apart from no other.
+                let mut own = self.matcher.supply(&[(driver.clone(), learned(&slices))].into());
                 let of_type =
                     node.labels.get(INSTANCE_TYPE).and_then(|name| self.types.get(name)?.first()?.get(&driver));
                 supply.remove(&driver);
@@ -216,18 +218,30 @@ impl<'m> Stock<'m> {
 
     /// Notes the devices of nodes that count.
     fn count(&mut self, by_node: &BTreeMap<&str, Vec<&ResourceSlice>>) {
-        for slice in by_node.values().flatten() {
-            let Some(node) = slice.node.as_ref().and_then(|node| self.nodes.get(node)) else { continue };
-            let Some(Group { requests, .. }) = node.get(&slice.driver) else { continue };
-            for device in &slice.devices {
-                if self.matcher.met(&slice.driver, device) == *requests {
+        let mut drivers: BTreeMap<(&str, &Arc<str>), Vec<&ResourceSlice>> = BTreeMap::new();
+        for (node, slices) in by_node {
+            slices.iter().for_each(|slice| drivers.entry((node, &slice.driver)).or_default().push(slice));
+        }
+        for ((node, driver), slices) in drivers {
+            let Some(Group { requests, .. }) = self.nodes.get(node).and_then(|node| node.get(driver)) else { continue };
+            let devices = slices.iter().flat_map(|slice| slice.devices.iter().map(|device| (&slice.pool, device)));
+            for ((pool, device), (alike, _)) in devices.zip(learned(&slices)) {
+                if self.matcher.met(driver, &alike) == *requests {
                     let value = self.grouping.as_ref().and_then(|name| device.attributes.get(name)).cloned();
-                    let key = (Arc::clone(&slice.driver), Arc::clone(&slice.pool), Arc::clone(&device.name));
-                    self.counted.insert(key, value);
+                    self.counted.insert((Arc::clone(driver), Arc::clone(pool), Arc::clone(&device.name)), value);
                 }
             }
         }
     }
+}
+
+/// Returns the claim of each node, by name of the Node, or of the claim if there is no Node yet.
+fn claims_by_node(manifests: &Manifests) -> FxHashMap<&Arc<str>, &NodeClaim> {
+    let pairs = Pairs::new(manifests);
+    let there = manifests.nodes.iter().zip(&pairs.claim_of_node);
+    let there = there.filter_map(|(node, claim)| Some((&node.meta.name, (*claim)?)));
+    let coming = manifests.node_claims.iter().map(|claim| (&claim.meta.name, claim));
+    coming.chain(there).collect()
 }
 
 fn host(node: &Node) -> Arc<str> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cel::objects::Value;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::selector::{self, Selector};
 use super::table::Devices;
@@ -13,6 +13,10 @@ use crate::{Attribute, Device, DeviceAlternative, DeviceClass};
 
 /// Number of claims for a device that any number of them share.
 const UNLIMITED: u32 = 1 << 20;
+
+/// Cost of the selectors that the requests of a namespace may have, by [`selector::cost`]: a thousand requests with
+/// selectors as they are usually written. Each is evaluated for some hundred kinds of devices.
+const SHARE: usize = 1 << 17;
 
 /// Index of a distinct request.
 pub(super) type RequestId = usize;
@@ -37,10 +41,12 @@ struct Compiled {
 pub(super) struct Matcher {
     ids: FxHashMap<Key, RequestId>,
     requests: Vec<Compiled>,
+    /// Cost of the selectors that were compiled for each namespace.
+    spent: FxHashMap<Arc<str>, usize>,
+    /// Devices by driver, of equal ones one, whose addresses are keys.
+    kept: FxHashMap<Arc<str>, FxHashSet<Arc<Device>>>,
     values: FxHashMap<usize, Value>,
     found: FxHashMap<(RequestId, usize), Option<u32>>,
-    /// Devices whose addresses are keys.
-    kept: Vec<Arc<Device>>,
 }
 
 /// Devices of one driver that meet the same requests.
@@ -61,37 +67,51 @@ pub(super) type Attributes = BTreeMap<Arc<str>, Attribute>;
 pub(super) type Supply = BTreeMap<Arc<str>, Group>;
 
 impl Matcher {
-    /// Returns the ID of a request.
-    pub(super) fn id(&mut self, wanted: &DeviceAlternative, classes: &BTreeMap<Arc<str>, DeviceClass>) -> RequestId {
-        let DeviceAlternative { class, selectors, capacity, .. } = wanted;
-        let key = Key { class: Arc::clone(class), selectors: selectors.clone(), capacity: capacity.clone() };
-        let next = self.requests.len();
-        let id = *self.ids.entry(key).or_insert(next);
-        if id == next {
-            let compiled = match classes.get(class) {
-                None => Err(format!("DeviceClass `{class}` does not exist")),
-                Some(known) => known.selectors.iter().chain(selectors).map(|text| compile(text)).collect(),
-            };
-            self.requests.push(Compiled { selectors: compiled, capacity: capacity.clone() });
+    /// Adds a request of a namespace, unless it is over the share of the namespace.
+    pub(super) fn add(
+        &mut self,
+        namespace: &str,
+        wanted: &DeviceAlternative,
+        classes: &BTreeMap<Arc<str>, DeviceClass>,
+    ) {
+        let key = Key::of(wanted);
+        if self.ids.contains_key(&key) {
+            return;
         }
-        id
+        let known = classes.get(&wanted.class);
+        let texts = || known.iter().flat_map(|class| &class.selectors).chain(&wanted.selectors);
+        let cost = texts().map(|text| selector::cost(text)).fold(selector::LEAST_COST, usize::saturating_add);
+        let spent = self.spent.entry(namespace.into()).or_default();
+        let sum = spent.saturating_add(cost);
+        if sum > SHARE {
+            return;
+        }
+        *spent = sum;
+        let selectors = match known {
+            None => Err(format!("DeviceClass `{}` does not exist", wanted.class)),
+            Some(_) => texts().map(|text| compile(text)).collect(),
+        };
+        self.ids.insert(key, self.requests.len());
+        self.requests.push(Compiled { selectors, capacity: wanted.capacity.clone() });
     }
 
-    /// Returns the ID of a request that [`Self::id`] has seen.
-    pub(super) fn known_id(&self, wanted: &DeviceAlternative) -> RequestId {
-        let DeviceAlternative { class, selectors, capacity, .. } = wanted;
-        let key = Key { class: Arc::clone(class), selectors: selectors.clone(), capacity: capacity.clone() };
-        self.ids.get(&key).copied().unwrap_or(RequestId::MAX)
+    /// Returns the ID of a request that was added.
+    pub(super) fn id(&self, wanted: &DeviceAlternative) -> RequestId {
+        self.ids.get(&Key::of(wanted)).copied().unwrap_or(RequestId::MAX)
     }
 
     /// Returns the requests that a device meets.
-    pub(super) fn met(&mut self, driver: &str, device: &Arc<Device>) -> BTreeSet<RequestId> {
-        (0..self.requests.len()).filter(|id| self.claims(*id, driver, device).is_some()).collect()
+    pub(super) fn met(&mut self, driver: &Arc<str>, device: &Arc<Device>) -> BTreeSet<RequestId> {
+        let device = self.kept(driver, device);
+        (0..self.requests.len()).filter(|id| self.claims(*id, driver, &device).is_some()).collect()
     }
 
     /// Returns the reason why no device can meet a request, if there is one apart from the devices.
     pub(super) fn problem(&self, id: RequestId) -> Option<&str> {
-        self.requests.get(id)?.selectors.as_ref().err().map(String::as_str)
+        match self.requests.get(id) {
+            Some(request) => request.selectors.as_ref().err().map(String::as_str),
+            None => Some("the requests of its namespace have more selectors than are evaluated for one namespace"),
+        }
     }
 
     /// Returns the devices that count. Of devices of one driver that meet different requests, only the largest part
@@ -101,6 +121,7 @@ impl Matcher {
         for (driver, devices) in devices {
             let mut groups: BTreeMap<BTreeSet<RequestId>, Group> = BTreeMap::new();
             for (device, count) in devices {
+                let device = &self.kept(driver, device);
                 let met: BTreeMap<RequestId, u32> =
                     (0..self.requests.len()).filter_map(|id| Some((id, self.claims(id, driver, device)?))).collect();
                 // Each claim counts as the largest one.
@@ -117,7 +138,17 @@ impl Matcher {
         supply
     }
 
-    /// Returns the number of claims with this request that a device can take; none if it does not meet the request.
+    /// Returns the device of the driver that is kept for all equal ones.
+    fn kept(&mut self, driver: &Arc<str>, device: &Arc<Device>) -> Arc<Device> {
+        let kept = self.kept.entry(Arc::clone(driver)).or_default();
+        if let Some(known) = kept.get(device) {
+            return Arc::clone(known);
+        }
+        kept.insert(Arc::clone(device));
+        Arc::clone(device)
+    }
+
+    /// Returns the number of claims with this request that a kept device can take; none if it does not meet the request.
     fn claims(&mut self, id: RequestId, driver: &str, device: &Arc<Device>) -> Option<u32> {
         if device.is_uncertain {
             return None;
@@ -126,15 +157,19 @@ impl Matcher {
         if let Some(found) = self.found.get(&(id, address)) {
             return *found;
         }
-        let value = self.values.entry(address).or_insert_with(|| {
-            self.kept.push(Arc::clone(device));
-            selector::value(driver, device)
-        });
+        let value = self.values.entry(address).or_insert_with(|| selector::value(driver, device));
         let Compiled { selectors, capacity } = &self.requests[id];
         let meets = selectors.as_ref().is_ok_and(|all| all.iter().all(|selector| selector.matches(value)));
         let found = meets.then(|| claims(driver, device, capacity)).flatten();
         self.found.insert((id, address), found);
         found
+    }
+}
+
+impl Key {
+    fn of(wanted: &DeviceAlternative) -> Self {
+        let DeviceAlternative { class, selectors, capacity, .. } = wanted;
+        Self { class: Arc::clone(class), selectors: selectors.clone(), capacity: capacity.clone() }
     }
 }
 

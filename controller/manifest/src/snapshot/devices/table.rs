@@ -148,7 +148,7 @@ pub(super) fn learned(slices: &[&ResourceSlice]) -> Vec<(Arc<Device>, u32)> {
     let mut numbers: BTreeMap<&Arc<str>, Vec<&Attribute>> = BTreeMap::new();
     let mut all = Vec::with_capacity(devices.len());
     for device in &devices {
-        let mut learned = Device::clone(device);
+        let mut learned = Device { name: Arc::default(), ..Device::clone(device) };
         for (name, value) in &device.attributes {
             if is_common(name, value) {
                 continue;

@@ -65,11 +65,12 @@ impl<'m> Uses<'m> {
         }
     }
 
-    /// Returns all specs that are requested.
-    pub(super) fn specs(&self) -> impl Iterator<Item = &'m DeviceClaimSpec> {
-        let allocated = self.manifests.resource_claims.values().filter(|claim| claim.allocation.is_some());
-        let used = self.by_pod.values().flatten().flatten().map(|one| &**one.spec);
-        used.chain(allocated.map(|claim| &*claim.spec))
+    /// Returns all specs that are requested, each with its namespace.
+    pub(super) fn specs(&self) -> impl Iterator<Item = (&str, &'m DeviceClaimSpec)> {
+        let allocated = self.manifests.resource_claims.iter().filter(|(_, claim)| claim.allocation.is_some());
+        let used = self.by_pod.iter().flat_map(|(pod, uses)| uses.iter().flatten().map(move |one| (pod, &**one.spec)));
+        let all = used.chain(allocated.map(|(claim, found)| (claim, &*found.spec)));
+        all.map(|(path, spec)| (path.split_once('/').map_or("", |(namespace, _)| namespace), spec))
     }
 
     /// Returns true if the pod has a node.

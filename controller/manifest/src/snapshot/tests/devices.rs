@@ -312,6 +312,65 @@ fn a_node_on_its_way_has_the_devices_that_it_was_launched_for() {
 }
 
 #[test]
+fn a_node_that_has_joined_has_them_before_its_claim_says_so() {
+    let claim = "{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {name: c, labels: {karpenter.sh/nodepool: general, node.kubernetes.io/instance-type: g6.xlarge}, annotations: {karpenter.sh/requested-dra-drivers: gpu.nvidia.com}}, spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}, status: {providerID: aws:///a/i-1}}\n---\n";
+    let node = "{apiVersion: v1, kind: Node, metadata: {name: n}, spec: {providerID: aws:///a/i-1}}\n---\n";
+    let snapshot = assembled(&[claim, node, &template(&gpus(1), ""), &user()], &["g6.xlarge"]);
+    assert_eq!(snapshot.problem.nodes.len(), 1);
+    assert_eq!(snapshot.problem.nodes[0].allocatable.get(&Resource::devices("gpu.nvidia.com")), 1);
+}
+
+fn selecting(expression: &str) -> String {
+    format!(
+        "{{name: gpu, exactly: {{deviceClassName: gpu.nvidia.com, selectors: [{{cel: {{expression: \"{expression}\"}}}}]}}}}"
+    )
+}
+
+#[test]
+fn a_claim_for_one_device_hides_the_others_from_nobody() {
+    let text = [
+        &*node("n", "g6.12xlarge"),
+        &slice("n", "gpu.nvidia.com", &format!("{}, {}", gpu("a"), gpu("b"))),
+        &template(&gpus(1), ""),
+        &user(),
+        &claim("ResourceClaimTemplate", "one", &selecting("device.attributes['gpu.nvidia.com'].uuid == 'uuid-a'"), ""),
+        &pod("b", "resourceClaims: [{name: devices, resourceClaimTemplateName: one}]"),
+    ];
+    let snapshot = assembled(&text, &["g6.12xlarge"]);
+    assert_eq!(told(&snapshot, 0), found(&format!("{GPU}=1"), &["g6.12xlarge"]));
+    assert!(told(&snapshot, 1).unwrap_err().contains("no instance type"));
+    assert_eq!(snapshot.problem.nodes[0].allocatable.get(&Resource::devices("gpu.nvidia.com")), 2);
+}
+
+#[test]
+fn a_namespace_has_its_share_of_selectors_and_no_other_pays() {
+    let mut text = vec![template(&gpus(1), ""), user()];
+    // Each is evaluated for each kind of device.
+    for number in 0..100 {
+        let list = vec!["1"; 200].join(", ");
+        let expression = format!("[{list}].all(x, x < 2 + {number})");
+        text.push(claim("ResourceClaimTemplate", &format!("t{number}"), &selecting(&expression), ""));
+        text.push(pod(
+            &format!("p{number}"),
+            &format!("resourceClaims: [{{name: devices, resourceClaimTemplateName: t{number}}}]"),
+        ));
+    }
+    text.iter_mut().skip(2).for_each(|object| *object = object.replace("metadata: {", "metadata: {namespace: crowd, "));
+    let text: Vec<&str> = text.iter().map(String::as_str).collect();
+    let snapshot = assembled(&text, &["g6.xlarge"]);
+    let found: Vec<_> = (0..snapshot.problem.pods.len()).map(|index| told(&snapshot, index)).collect();
+    let served = found.iter().filter(|one| one.is_ok()).count();
+    assert_eq!((found.len(), served), (101, 2), "{found:?}");
+    let why = found.iter().find_map(|one| one.as_ref().err()).unwrap();
+    assert!(
+        why.ends_with("the requests of its namespace have more selectors than are evaluated for one namespace"),
+        "{why}"
+    );
+    let own = snapshot.problem.pods.iter().position(|pod| &*pod.name == "default/a").unwrap();
+    assert!(told(&snapshot, own).is_ok());
+}
+
+#[test]
 fn without_the_option_pods_with_claims_are_refused() {
     let text = [CLASSES, POOL, &template(&gpus(1), ""), &user()].concat();
     let manifests = read_text("input", &text).unwrap();
