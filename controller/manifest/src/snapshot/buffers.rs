@@ -139,6 +139,7 @@ fn wanted(
     });
     let mut spec = resolver.spec(id).clone();
     spec.priority = i32::MIN;
+    spec.is_virtual = true;
     if let Some(claim) = model.template.resource_claims.first() {
         // Nobody makes claims for pods that do not exist.
         spec.refusal

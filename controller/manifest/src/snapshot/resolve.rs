@@ -199,6 +199,7 @@ impl<'m> Resolver<'m> {
             volume_terms: Vec::new(),
             attachments: Vec::new(),
             priority: self.priority(template),
+            is_virtual: false,
             refusal: refusal(template, self.claims.is_some()),
         }
     }

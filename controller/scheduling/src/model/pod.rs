@@ -50,6 +50,8 @@ pub struct PodSpec {
     pub attachments: Vec<Attachment>,
     /// `spec.priority` resolved, 0 if absent.
     pub priority: i32,
+    /// True if it only keeps room for others, as the pods of a CapacityBuffer: no scheduler sees it.
+    pub is_virtual: bool,
     /// Set if it cannot be placed on any node (dynamic resource claims, a claim that does not exist).
     pub refusal: Option<Refusal>,
 }
@@ -74,6 +76,7 @@ impl PodSpec {
             volume_terms: Vec::new(),
             attachments: Vec::new(),
             priority: 0,
+            is_virtual: false,
             refusal: None,
         }
     }

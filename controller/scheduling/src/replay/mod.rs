@@ -16,15 +16,16 @@
 //! is among the best here.
 //!
 //! Not modelled: preferred node and pod affinity, `PreferNoSchedule`, image locality (all nodes are new), preemption,
-//! and nodes that become ready one after another. Pods without a node go through a second solve, in which the planned
-//! nodes exist. A planned node is paid for even if it stays empty.
+//! and nodes that become ready one after another. Room that virtual pods keep is free for kube-scheduler. Virtual pods
+//! that lose theirs, and pods without a node, go through a second solve, in which the planned nodes exist. A planned
+//! node is paid for even if it stays empty.
 
 mod books;
 mod lines;
 mod nominations;
 mod scheduler;
 
-use crate::model::{Options, Problem};
+use crate::model::{BoundPod, Node, Options, Pod, Problem, Resources, SpecId};
 use crate::second_round;
 use crate::solution::Solution;
 pub use nominations::{Nominated, nominations_that_hold};
@@ -48,13 +49,17 @@ pub struct Replay {
 /// Replays `solution`. The [example of the crate](crate#example) calls it.
 pub fn replay(problem: &Problem, options: &Options, solution: &Solution) -> Replay {
     let planned: f64 = solution.new_nodes.iter().map(|node| node.price).sum();
-    let nodes = second_round::nodes_when_up(problem, solution);
+    let mut nodes = second_round::nodes_when_up(problem, solution);
+    let unseen = set_aside(problem, &mut nodes);
     let existing = nodes.len() - solution.new_nodes.len();
     let (places, left_over) = scheduler::place(problem, &nodes, solution);
     let mut used = vec![false; nodes.len()];
     for &(_, node) in &places {
         used[node] = true;
     }
+    let planned_virtual = virtual_pods(problem, solution, existing);
+    planned_virtual.iter().for_each(|&(node, _)| used[node] = true);
+    let displaced = put_back(problem, &mut nodes, unseen, &planned_virtual, &places);
     let mut replay = Replay {
         expected_price: planned,
         left_over: left_over.len(),
@@ -62,14 +67,71 @@ pub fn replay(problem: &Problem, options: &Options, solution: &Solution) -> Repl
         unplaced: 0,
         empty_nodes: used[existing..].iter().filter(|used| !**used).count(),
     };
-    if !left_over.is_empty() {
-        let again = second_round::problem(problem, solution, nodes, &places, &left_over, false);
+    if !left_over.is_empty() || !displaced.is_empty() {
+        let mut again = second_round::problem(problem, solution, nodes, &places, &left_over, false);
+        again.pods.extend(displaced);
         let second = crate::solve(&again, options);
         replay.expected_price += second.new_nodes.iter().map(|node| node.price).sum::<f64>();
         replay.second_nodes = second.new_nodes.len();
         replay.unplaced = second.unschedulable.len();
     }
     replay
+}
+
+/// Removes virtual pods from the nodes, and returns them with their nodes.
+fn set_aside(problem: &Problem, nodes: &mut [Node]) -> Vec<(usize, BoundPod)> {
+    let is_virtual = |pod: &mut BoundPod| problem.specs[pod.spec].is_virtual;
+    let nodes = nodes.iter_mut().enumerate();
+    nodes.flat_map(|(number, node)| node.bound.extract_if(.., is_virtual).map(move |pod| (number, pod))).collect()
+}
+
+/// Virtual pods of a plan, with the indices of their nodes among those that are up.
+fn virtual_pods(problem: &Problem, solution: &Solution, existing: usize) -> Vec<(usize, usize)> {
+    if !problem.specs.iter().any(|spec| spec.is_virtual) {
+        return Vec::new();
+    }
+    let staying = second_round::staying(problem);
+    let there = solution.existing.iter().filter_map(|(node, pods)| Some((staying.binary_search(node).ok()?, pods)));
+    let new = solution.new_nodes.iter().enumerate().map(|(number, node)| (existing + number, &node.pods));
+    let all = there.chain(new).flat_map(|(node, pods)| pods.iter().map(move |pod| (node, *pod)));
+    all.filter(|(_, pod)| problem.spec_of(*pod).is_virtual).collect()
+}
+
+/// Returns virtual pods to their nodes: those that were bound there, and then those of the plan. Pods for which those of
+/// `places` leave no room are pods of the result.
+fn put_back(
+    problem: &Problem,
+    nodes: &mut [Node],
+    unseen: Vec<(usize, BoundPod)>,
+    planned: &[(usize, usize)],
+    places: &[(usize, usize)],
+) -> Vec<Pod> {
+    let mut came: Vec<Vec<SpecId>> = vec![Vec::new(); nodes.len()];
+    places.iter().for_each(|(pod, node)| came[*node].push(problem.pods[*pod].spec));
+    let has_room = |node: &Node, came: &[SpecId], spec: SpecId| {
+        let mut requests: Resources = node.daemon_requests.clone();
+        let all = node.bound.iter().map(|one| one.spec).chain(came.iter().copied()).chain([spec]);
+        all.for_each(|spec| requests.add(&problem.specs[spec].requests));
+        requests.first_shortage(&node.allocatable).is_none()
+    };
+    let mut displaced = Vec::new();
+    for (node, pod) in unseen {
+        // Nodes that nothing came to may be closed, and have no room even for what they have.
+        if came[node].is_empty() || has_room(&nodes[node], &came[node], pod.spec) {
+            nodes[node].bound.push(pod);
+        } else {
+            displaced.push(Pod { name: pod.name, spec: pod.spec });
+        }
+    }
+    for &(node, pod) in planned {
+        let Pod { name, spec } = problem.pods[pod].clone();
+        if has_room(&nodes[node], &came[node], spec) {
+            nodes[node].bound.push(BoundPod { name, spec, counts: true, planned: true, daemon: false });
+        } else {
+            displaced.push(Pod { name, spec });
+        }
+    }
+    displaced
 }
 
 /// Returns the node to which kube-scheduler would bind each pod of `queue`, which it takes in that order: an index of

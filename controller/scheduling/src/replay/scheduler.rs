@@ -35,10 +35,12 @@ pub struct Waiting {
     pub hint: Option<usize>,
 }
 
-/// Returns the pods that get a node, in order, with the node; and those that do not.
+/// Returns the pods of the plan that get a node, in order, with the node; and those that do not. Virtual pods are left
+/// out.
 pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (Vec<(usize, usize)>, Vec<usize>) {
     let new = solution.new_nodes.iter().flat_map(|node| &node.pods);
     let mut pods: Vec<usize> = new.chain(solution.existing.iter().flat_map(|(_, pods)| pods)).copied().collect();
+    pods.retain(|pod| !problem.spec_of(*pod).is_virtual);
     pods.sort_unstable();
     let queue: Vec<Waiting> = pods.into_iter().map(|pod| Waiting { pod, hint: None }).collect();
     let found = place_queue(problem, nodes, &queue);

@@ -2,7 +2,7 @@
 
 use muster_scheduling::labels::HOSTNAME;
 use muster_scheduling::model::*;
-use muster_scheduling::{Waiting, replay, schedule, solve};
+use muster_scheduling::{Solution, Waiting, replay, schedule, solve};
 
 use crate::cases::case;
 use crate::random::Random;
@@ -21,6 +21,46 @@ fn replays_cost_at_least_the_plan() {
         worse += usize::from(replay.expected_price > planned);
     }
     println!("{worse} of 3000 plans cost more once kube-scheduler places the pods");
+}
+
+/// A pod that fits beside another one, or on the node whose room is kept. kube-scheduler prefers the latter.
+fn with_room_kept(is_virtual: bool) -> (Problem, Solution) {
+    let cpu = |amount: i64| [(Resource::Cpu, amount)].into_iter().collect::<Resources>();
+    let mut problem = crate::mutations::problem(&[PodSpec::unconstrained("default", cpu(800))]);
+    let bound = [PodSpec::unconstrained("default", cpu(1_000)), {
+        let mut kept = PodSpec::unconstrained("default", cpu(1_500));
+        kept.is_virtual = is_virtual;
+        kept
+    }];
+    for (number, spec) in bound.into_iter().enumerate() {
+        let spec = problem.intern(spec);
+        let pod =
+            BoundPod { name: format!("default/b{number}").into(), spec, counts: true, planned: false, daemon: false };
+        problem.nodes.push(Node {
+            name: format!("node-{number}").into(),
+            labels: Labels::default(),
+            taints: Vec::new(),
+            allocatable: [(Resource::Cpu, 2_000), (Resource::Pods, 10)].into_iter().collect(),
+            daemon_requests: Resources::new(),
+            initialized: true,
+            deleting: false,
+            bound: vec![pod],
+            attach_limits: Vec::new(),
+        });
+    }
+    let solution = Solution { existing: vec![(0, vec![0])], ..Solution::default() };
+    (problem, solution)
+}
+
+#[test]
+fn room_that_virtual_pods_lose_is_bought_again() {
+    let price = |is_virtual: bool| {
+        let (problem, solution) = with_room_kept(is_virtual);
+        let replay = replay(&problem, &Options::default(), &solution);
+        assert_eq!((replay.left_over, replay.unplaced), (0, 0), "{replay:?}");
+        replay.second_nodes
+    };
+    assert_eq!([price(false), price(true)], [0, 1]);
 }
 
 const NODES: usize = 5;

@@ -281,6 +281,14 @@ fn ten_days_come_to_rest() {
     Days::of_rest().play_all(0..10);
 }
 
+/// Days on which pods of a command took the room of a CapacityBuffer, for which a node was bought again each hour.
+#[test]
+fn days_with_a_buffer_come_to_rest() {
+    for seed in [160, 664] {
+        Days::of_rest().play_all(seed..seed + 1);
+    }
+}
+
 #[test]
 #[ignore = "scale: minutes, in an optimised build"]
 fn two_thousand_days_break_no_rule() {

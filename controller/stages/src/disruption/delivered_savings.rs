@@ -17,7 +17,7 @@
 //!
 //! This is memory, not state: after a restart three passes are judged anew.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -134,6 +134,8 @@ impl Savings {
             }
         }
         if pass.promised() > 0.0 && !pass.moved.is_empty() {
+            // The pods that move may take the room that virtual pods keep.
+            pass.moved.extend(virtual_kinds(input).map(|kind| (kind, 0)));
             count(input, &mut pass.moved);
             self.open.push_back(pass);
         }
@@ -175,12 +177,15 @@ impl Pass {
             else {
                 continue;
             };
-            let pods: Vec<Kind> = node
+            let mut pods: Vec<Kind> = node
                 .bound
                 .iter()
                 .filter(|pod| !pod.daemon && pod.counts)
                 .map(|pod| kind(&input.problem.specs[pod.spec]))
                 .collect();
+            if pods.is_empty() {
+                pods.extend(virtual_kinds(input));
+            }
             let explains = |pass: &Self| pass.at < created && pods.iter().any(|pod| pass.moved.contains_key(pod));
             if !explains(self) || later.iter().any(explains) {
                 continue;
@@ -232,6 +237,12 @@ fn kind(spec: &PodSpec) -> Kind {
     let mut hasher = FxHasher::default();
     spec.hash(&mut hasher);
     hasher.finish()
+}
+
+/// Returns the kinds of the virtual pods.
+fn virtual_kinds(input: &DisruptionInput) -> impl Iterator<Item = Kind> {
+    let specs: BTreeSet<usize> = input.problem.pods.iter().map(|pod| pod.spec).collect();
+    specs.into_iter().map(|spec| &input.problem.specs[spec]).filter(|spec| spec.is_virtual).map(kind)
 }
 
 /// Adds the pods of the cluster to the kinds that are counted, bound and pending ones.

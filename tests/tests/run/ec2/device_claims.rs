@@ -259,9 +259,10 @@ async fn pods_with_claims_of_every_kind_run_where_their_devices_are() {
     {
         objects.extend(pods(name, count, claim));
     }
+    // All of them are there in the first round: what is not launched yet has room for those that it was bought for.
+    ground.apply(&objects).await;
     let _controller = ground.controller_for_devices().await;
     ground.pool_is_ready().await;
-    ground.apply(&objects).await;
     let pods = ground.running(47, SOON * 3).await;
 
     assert_eq!(ground.none_was_bought_in_vain(&pods), 36);
@@ -286,11 +287,7 @@ async fn pods_share_a_device_as_the_class_says() {
     ground.apply(&[vec![template("part", request)], pods("part", 8, None)].concat()).await;
     let pods = ground.running(8, SOON * 2).await;
     // A GPU is on each node, and has four shares.
-    let mut shares: BTreeMap<String, usize> = BTreeMap::new();
-    for pod in pods {
-        *shares.entry(pod.spec.and_then(|spec| spec.node_name).unwrap()).or_default() += 1;
-    }
-    assert!(shares.values().all(|count| *count <= 4) && shares.len() < 8, "{shares:?}");
+    assert_eq!(ground.none_was_bought_in_vain(&pods), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,7 @@
 //! The interruption queue of a test: what EventBridge sends to it, and what is left in it.
 
+use std::time::Duration;
+
 use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 use jiff::Timestamp;
 use muster_tests::wait;
@@ -62,11 +64,16 @@ impl Queue {
 
     /// Waits until nothing is left, neither visible nor hidden.
     pub(crate) async fn empty(&self, ground: &Ground) {
+        self.empty_within(ground, SOON).await;
+    }
+
+    /// The same, for at most so long.
+    pub(crate) async fn empty_within(&self, ground: &Ground, limit: Duration) {
         let names = [
             QueueAttributeName::ApproximateNumberOfMessages,
             QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
         ];
-        let found = wait::until_some("the queue is empty", SOON, || async {
+        let found = wait::until_some("the queue is empty", limit, || async {
             let asked = self.sqs.get_queue_attributes().queue_url(&self.url);
             let answer = asked.set_attribute_names(Some(names.to_vec())).send().await.unwrap();
             let left = answer.attributes().unwrap();

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use muster_scheduling::disrupt::{Block, Cause, Decision, DisruptionInput, Settings, decide};
-use muster_scheduling::model::Pod;
+use muster_scheduling::model::{Pod, PodSpec, Resources};
 
 use super::super::delivered_savings::{Rest, Savings};
 use super::super::{CommandStart, DisruptionPlanner};
@@ -89,6 +89,28 @@ fn nodes_that_other_causes_explain_are_not_counted() {
     assert_eq!(rest_after(&mut savings, 7200, grown), None, "there are more pods than before");
     let one = savings.delivered().next().unwrap();
     assert!((one.promised - one.delivered).abs() < 1e-9, "{one:?}");
+}
+
+#[test]
+fn nodes_for_room_that_virtual_pods_lost_are_counted() {
+    let mut savings = Savings::default();
+    let with_virtual = |mut input: DisruptionInput| {
+        let mut spec = PodSpec::unconstrained("shop", Resources::new());
+        spec.is_virtual = true;
+        let spec = input.problem.intern(spec);
+        input.problem.pods.push(Pod { name: "shop/spare-buffer-0".into(), spec });
+        input
+    };
+    let input = with_virtual(input());
+    let (decision, node) = begun(&input);
+    for pass in 0..3 {
+        let begins = pass * 11 * MINUTE;
+        savings.note_begun(&input, &decision.commands, at(begins));
+        let mut after = bought_again(&input, node, begins + 30);
+        after.problem.nodes[node].bound.clear();
+        savings.observe(&mut after, at(begins + 10 * MINUTE));
+    }
+    assert!(savings.delivered().next().unwrap().rest.is_some());
 }
 
 #[test]
