@@ -190,3 +190,8 @@ pub(crate) fn condition<'o>(object: &'o DynamicObject, kind: &str) -> &'o str {
     let found = conditions.into_iter().flatten().find(|one| one["type"] == kind);
     found.and_then(|one| one["status"].as_str()).unwrap_or_default()
 }
+
+/// A number that the environment may set, for a test of the scale tier.
+pub(crate) fn number(variable: &str, usual: usize) -> usize {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}

@@ -14,13 +14,14 @@ use muster_tests::replica::Replica;
 use muster_tests::wait::{self, Selection};
 use serde_json::{Value, json};
 
-use super::ground::{Ground, hourly_price};
+use super::ground::{Ground, hourly_price, number};
 
 /// Longest wait for a condition on a machine that does other things.
 const LONG: Duration = Duration::from_secs(900);
 /// `consolidateAfter` of the pool.
 const QUIET: Duration = Duration::from_secs(30);
-/// A cluster rests if no NodeClaim comes or goes for so long: several passes, and the time between them.
+/// A cluster rests if no NodeClaim comes or goes for so long: several passes, and the time between them. After the last
+/// change `MUSTER_REST` may say another number of seconds.
 const REST: Duration = Duration::from_secs(120);
 
 /// A Deployment: name, replicas before and after, cpu and memory.
@@ -77,7 +78,8 @@ async fn scaled_down_on(ground: &Ground, replica: &Replica, loads: &[Load]) {
     let fewer: Vec<Value> = loads.iter().map(|load| load.object(load.replicas.1)).collect();
     ground.apply(&fewer).await;
     let after: usize = loads.iter().map(|load| load.replicas.1).sum();
-    let last = rested(ground, REST).await;
+    let calm = number("MUSTER_REST", REST.as_secs() as usize);
+    let last = rested(ground, Duration::from_secs(calm as u64)).await;
     running(ground, after).await;
     let left = nodes(ground).await;
     let taken = meter.read().unwrap();

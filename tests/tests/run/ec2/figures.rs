@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use kube::api::ListParams;
 use serde_json::json;
 
-use super::ground::{CONTROLLER, Ground, number, paired};
+use super::ground::{CONTROLLER, Ground, paired};
+use crate::ground::number;
 
 /// How long it may take on a machine that does other things.
 const LONG: Duration = Duration::from_secs(1800);

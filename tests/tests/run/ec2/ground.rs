@@ -312,11 +312,6 @@ pub(crate) fn instance_of(claim: &DynamicObject) -> String {
     claim.data["status"]["providerID"].as_str().unwrap().rsplit('/').next().unwrap().to_owned()
 }
 
-/// A number that the environment may set, for a test of the scale tier.
-pub(crate) fn number(variable: &str, usual: usize) -> usize {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
-
 /// A field of an object that is a text.
 pub(crate) fn text(object: &Value, field: &str) -> String {
     object[field].as_str().unwrap_or_default().to_owned()

@@ -11,8 +11,9 @@ use muster_tests::meter::Meter;
 use muster_tests::wait::{self, Selection};
 use serde_json::json;
 
-use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, condition, instance_of, number};
+use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, condition, instance_of};
 use super::queue::{QUEUE, Queue, health, spot};
+use crate::ground::number;
 
 /// Nodes that are taken back again and again.
 const NODES: usize = 40;

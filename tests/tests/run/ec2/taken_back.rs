@@ -15,8 +15,9 @@ use muster_tests::wait::{self, Selection};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, number, paired, pool, requirements};
+use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, paired, pool, requirements};
 use super::queue::Queue;
+use crate::ground::number;
 
 /// Longest wait on a machine that does other things.
 const LONG: Duration = Duration::from_secs(1800);
