@@ -97,8 +97,8 @@ fn virtual_pods(problem: &Problem, solution: &Solution, existing: usize) -> Vec<
     all.filter(|(_, pod)| problem.spec_of(*pod).is_virtual).collect()
 }
 
-/// Returns virtual pods to their nodes: those that were bound there, and then those of the plan. Pods for which those of
-/// `places` leave no room are pods of the result.
+/// Returns virtual pods to their nodes: those that were bound there, and then those of the plan. The result is those
+/// for which the pods of `places` leave no room.
 fn put_back(
     problem: &Problem,
     nodes: &mut [Node],

@@ -73,8 +73,8 @@ impl Selector {
     }
 }
 
-/// Returns a bound on the work of one evaluation, in bytes of the expression, each as often as its loops may come to it: a
-/// list has at most one element more than the expression has commas.
+/// Returns a bound on the work of one evaluation, in bytes of the expression, each as often as its loops may reach it.
+/// A list has at most one element more than the expression has commas.
 pub(super) fn cost(expression: &str) -> usize {
     let elements = expression.matches(',').count() + 1;
     (0..loops(expression)).fold(expression.len(), |cost, _| cost.saturating_mul(elements))

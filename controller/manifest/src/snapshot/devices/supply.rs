@@ -148,7 +148,7 @@ impl Matcher {
         Arc::clone(device)
     }
 
-    /// Returns the number of claims with this request that a kept device can take; none if it does not meet the request.
+    /// Returns the number of claims with this request that a kept device can take; none if it does not meet it.
     fn claims(&mut self, id: RequestId, driver: &str, device: &Arc<Device>) -> Option<u32> {
         if device.is_uncertain {
             return None;
