@@ -78,8 +78,8 @@ async fn scaled_down_on(ground: &Ground, replica: &Replica, loads: &[Load]) {
     let fewer: Vec<Value> = loads.iter().map(|load| load.object(load.replicas.1)).collect();
     ground.apply(&fewer).await;
     let after: usize = loads.iter().map(|load| load.replicas.1).sum();
-    let calm = number("MUSTER_REST", REST.as_secs() as usize);
-    let last = rested(ground, Duration::from_secs(calm as u64)).await;
+    let calm = u32::try_from(number("MUSTER_REST", 120)).unwrap();
+    let last = rested(ground, Duration::from_secs(1) * calm).await;
     running(ground, after).await;
     let left = nodes(ground).await;
     let taken = meter.read().unwrap();

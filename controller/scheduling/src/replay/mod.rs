@@ -17,7 +17,7 @@
 //!
 //! Not modelled: preferred node and pod affinity, `PreferNoSchedule`, image locality (all nodes are new), preemption,
 //! and nodes that become ready one after another. Room that virtual pods keep is free for kube-scheduler. Virtual pods
-//! that lose theirs, and pods without a node, go through a second solve, in which the planned nodes exist. A planned
+//! whose nodes take pods, and pods without a node, go through a second solve, in which the planned nodes exist. A planned
 //! node is paid for even if it stays empty.
 
 mod books;
@@ -25,7 +25,7 @@ mod lines;
 mod nominations;
 mod scheduler;
 
-use crate::model::{BoundPod, Node, Options, Pod, Problem, Resources, SpecId};
+use crate::model::{BoundPod, Node, Options, Pod, Problem};
 use crate::second_round;
 use crate::solution::Solution;
 pub use nominations::{Nominated, nominations_that_hold};
@@ -40,7 +40,7 @@ pub struct Replay {
     pub left_over: usize,
     /// Number of nodes that the second round adds.
     pub second_nodes: usize,
-    /// Number of pods without a node after the second round.
+    /// Number of pods without a node after the second round, virtual ones included: their room is lost.
     pub unplaced: usize,
     /// Number of planned nodes without pods.
     pub empty_nodes: usize,
@@ -52,7 +52,7 @@ pub fn replay(problem: &Problem, options: &Options, solution: &Solution) -> Repl
     let mut nodes = second_round::nodes_when_up(problem, solution);
     let unseen = set_aside(problem, &mut nodes);
     let existing = nodes.len() - solution.new_nodes.len();
-    let (places, left_over) = scheduler::place(problem, &nodes, solution);
+    let (places, left_over) = scheduler::place_real_pods(problem, &nodes, solution);
     let mut used = vec![false; nodes.len()];
     for &(_, node) in &places {
         used[node] = true;
@@ -97,8 +97,8 @@ fn virtual_pods(problem: &Problem, solution: &Solution, existing: usize) -> Vec<
     all.filter(|(_, pod)| problem.spec_of(*pod).is_virtual).collect()
 }
 
-/// Returns virtual pods to their nodes: those that were bound there, and then those of the plan. The result is those
-/// for which the pods of `places` leave no room.
+/// Returns virtual pods to their nodes: those that were bound there, and those of the plan. The result is those whose
+/// nodes take pods of `places`, which may exclude them.
 fn put_back(
     problem: &Problem,
     nodes: &mut [Node],
@@ -106,29 +106,18 @@ fn put_back(
     planned: &[(usize, usize)],
     places: &[(usize, usize)],
 ) -> Vec<Pod> {
-    let mut came: Vec<Vec<SpecId>> = vec![Vec::new(); nodes.len()];
-    places.iter().for_each(|(pod, node)| came[*node].push(problem.pods[*pod].spec));
-    let has_room = |node: &Node, came: &[SpecId], spec: SpecId| {
-        let mut requests: Resources = node.daemon_requests.clone();
-        let all = node.bound.iter().map(|one| one.spec).chain(came.iter().copied()).chain([spec]);
-        all.for_each(|spec| requests.add(&problem.specs[spec].requests));
-        requests.first_shortage(&node.allocatable).is_none()
-    };
-    let mut displaced = Vec::new();
-    for (node, pod) in unseen {
-        // Nodes that nothing came to may be closed, and have no room even for what they have.
-        if came[node].is_empty() || has_room(&nodes[node], &came[node], pod.spec) {
-            nodes[node].bound.push(pod);
-        } else {
-            displaced.push(Pod { name: pod.name, spec: pod.spec });
-        }
-    }
-    for &(node, pod) in planned {
+    let mut takes = vec![false; nodes.len()];
+    places.iter().for_each(|(_, node)| takes[*node] = true);
+    let planned = planned.iter().map(|&(node, pod)| {
         let Pod { name, spec } = problem.pods[pod].clone();
-        if has_room(&nodes[node], &came[node], spec) {
-            nodes[node].bound.push(BoundPod { name, spec, counts: true, planned: true, daemon: false });
+        (node, BoundPod { name, spec, counts: true, planned: true, daemon: false })
+    });
+    let mut displaced = Vec::new();
+    for (node, pod) in unseen.into_iter().chain(planned) {
+        if takes[node] {
+            displaced.push(Pod { name: pod.name, spec: pod.spec });
         } else {
-            displaced.push(Pod { name, spec });
+            nodes[node].bound.push(pod);
         }
     }
     displaced

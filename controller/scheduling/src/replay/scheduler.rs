@@ -35,9 +35,13 @@ pub struct Waiting {
     pub hint: Option<usize>,
 }
 
-/// Returns the pods of the plan that get a node, in order, with the node; and those that do not. Virtual pods are left
-/// out.
-pub(super) fn place(problem: &Problem, nodes: &[Node], solution: &Solution) -> (Vec<(usize, usize)>, Vec<usize>) {
+/// Returns the pods of the plan that get a node, in order, with the node; and those that do not. No scheduler sees
+/// virtual pods.
+pub(super) fn place_real_pods(
+    problem: &Problem,
+    nodes: &[Node],
+    solution: &Solution,
+) -> (Vec<(usize, usize)>, Vec<usize>) {
     let new = solution.new_nodes.iter().flat_map(|node| &node.pods);
     let mut pods: Vec<usize> = new.chain(solution.existing.iter().flat_map(|(_, pods)| pods)).copied().collect();
     pods.retain(|pod| !problem.spec_of(*pod).is_virtual);

@@ -23,19 +23,15 @@ fn replays_cost_at_least_the_plan() {
     println!("{worse} of 3000 plans cost more once kube-scheduler places the pods");
 }
 
-/// A pod that fits beside another one, or on the node whose room is kept. kube-scheduler prefers the latter.
-fn with_room_kept(is_virtual: bool) -> (Problem, Solution) {
+/// A pod that a plan places beside another one, and a node whose room is kept, which kube-scheduler prefers.
+fn with_room_kept(kept: PodSpec) -> (Problem, Solution) {
     let cpu = |amount: i64| [(Resource::Cpu, amount)].into_iter().collect::<Resources>();
-    let mut problem = crate::mutations::problem(&[PodSpec::unconstrained("default", cpu(800))]);
-    let bound = [PodSpec::unconstrained("default", cpu(1_000)), {
-        let mut kept = PodSpec::unconstrained("default", cpu(1_500));
-        kept.is_virtual = is_virtual;
-        kept
-    }];
-    for (number, spec) in bound.into_iter().enumerate() {
+    let mut moving = PodSpec::unconstrained("default", cpu(800));
+    moving.labels = Labels::from_iter([("app", "w0")]);
+    let mut problem = crate::mutations::problem(&[moving]);
+    for (number, spec) in [PodSpec::unconstrained("default", cpu(1_000)), kept].into_iter().enumerate() {
         let spec = problem.intern(spec);
-        let pod =
-            BoundPod { name: format!("default/b{number}").into(), spec, counts: true, planned: false, daemon: false };
+        let name = format!("default/b{number}").into();
         problem.nodes.push(Node {
             name: format!("node-{number}").into(),
             labels: Labels::default(),
@@ -44,7 +40,7 @@ fn with_room_kept(is_virtual: bool) -> (Problem, Solution) {
             daemon_requests: Resources::new(),
             initialized: true,
             deleting: false,
-            bound: vec![pod],
+            bound: vec![BoundPod { name, spec, counts: true, planned: false, daemon: false }],
             attach_limits: Vec::new(),
         });
     }
@@ -54,13 +50,23 @@ fn with_room_kept(is_virtual: bool) -> (Problem, Solution) {
 
 #[test]
 fn room_that_virtual_pods_lose_is_bought_again() {
-    let price = |is_virtual: bool| {
-        let (problem, solution) = with_room_kept(is_virtual);
+    let kept = |amount: i64, is_virtual: bool, anti_affinity: Vec<AffinityTerm>| {
+        let requests = [(Resource::Cpu, amount)].into_iter().collect();
+        PodSpec { is_virtual, anti_affinity, ..PodSpec::unconstrained("default", requests) }
+    };
+    let apart = || vec![crate::mutations::term(HOSTNAME)];
+    for (kept, bought) in [
+        (kept(1_500, false, Vec::new()), 0),
+        (kept(1_500, true, Vec::new()), 1),
+        (kept(600, true, Vec::new()), 0),
+        // There is room, but not beside that pod.
+        (kept(1_100, true, apart()), 1),
+    ] {
+        let (problem, solution) = with_room_kept(kept.clone());
         let replay = replay(&problem, &Options::default(), &solution);
         assert_eq!((replay.left_over, replay.unplaced), (0, 0), "{replay:?}");
-        replay.second_nodes
-    };
-    assert_eq!([price(false), price(true)], [0, 1]);
+        assert_eq!(replay.second_nodes, bought, "{kept:?}");
+    }
 }
 
 const NODES: usize = 5;

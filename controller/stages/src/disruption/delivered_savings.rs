@@ -22,6 +22,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use muster_manifest::snapshot::runs_on;
 use muster_scheduling::disrupt::{Cause, Command, DisruptionInput};
 use muster_scheduling::model::PodSpec;
 use rustc_hash::{FxHashMap, FxHasher};
@@ -49,7 +50,7 @@ struct Pass {
     at: Timestamp,
     /// USD per hour, by pool of the nodes that go.
     promised: BTreeMap<Arc<str>, f64>,
-    /// Number of pods in the cluster when it began, by the kind of pods that it moved.
+    /// Number of pods in the cluster when it began, by the kind of pods that it moved, and of virtual pods.
     moved: FxHashMap<Kind, usize>,
 }
 
@@ -135,7 +136,7 @@ impl Savings {
         }
         if pass.promised() > 0.0 && !pass.moved.is_empty() {
             // The pods that move may take the room that virtual pods keep.
-            pass.moved.extend(virtual_kinds(input).map(|kind| (kind, 0)));
+            pass.moved.extend(virtual_specs(input).into_iter().map(|spec| (kind(spec), 0)));
             count(input, &mut pass.moved);
             self.open.push_back(pass);
         }
@@ -165,11 +166,12 @@ impl Pass {
         self.promised.values().sum()
     }
 
-    /// USD per hour of nodes that were launched since for pods of the kinds that it moved. Pods beyond the number that
+    /// USD per hour of nodes that were launched since for pods of these kinds. Pods beyond the number that
     /// there was then are new load. A node that a later pass explains is not counted.
     fn bought_again(&self, input: &DisruptionInput, later: &VecDeque<Self>) -> f64 {
         let mut now: FxHashMap<Kind, usize> = self.moved.keys().map(|kind| (*kind, 0)).collect();
         count(input, &mut now);
+        let unseen = virtual_specs(input);
         // By kind: pods on new nodes, and the price of their shares of these.
         let mut on_new: BTreeMap<Kind, (usize, f64)> = BTreeMap::new();
         for (number, (node, managed_node)) in input.problem.nodes.iter().zip(&input.managed_nodes).enumerate() {
@@ -183,8 +185,13 @@ impl Pass {
                 .filter(|pod| !pod.daemon && pod.counts)
                 .map(|pod| kind(&input.problem.specs[pod.spec]))
                 .collect();
-            if pods.is_empty() {
-                pods.extend(virtual_kinds(input));
+            if pods.is_empty() && node.initialized {
+                // It may keep the room of a virtual pod; as many nodes do as there are such pods.
+                let is_there = |spec: &&&PodSpec| {
+                    let counted = on_new.get(&kind(spec)).map_or(0, |(count, _)| *count);
+                    counted < now.get(&kind(spec)).copied().unwrap_or_default() && runs_on(spec, node)
+                };
+                pods.extend(unseen.iter().find(is_there).map(|spec| kind(spec)));
             }
             let explains = |pass: &Self| pass.at < created && pods.iter().any(|pod| pass.moved.contains_key(pod));
             if !explains(self) || later.iter().any(explains) {
@@ -239,10 +246,11 @@ fn kind(spec: &PodSpec) -> Kind {
     hasher.finish()
 }
 
-/// Returns the kinds of the virtual pods.
-fn virtual_kinds(input: &DisruptionInput) -> impl Iterator<Item = Kind> {
+/// Returns the distinct constraints of the virtual pods that nodes can hold.
+fn virtual_specs(input: &DisruptionInput) -> Vec<&PodSpec> {
     let specs: BTreeSet<usize> = input.problem.pods.iter().map(|pod| pod.spec).collect();
-    specs.into_iter().map(|spec| &input.problem.specs[spec]).filter(|spec| spec.is_virtual).map(kind)
+    let specs = specs.into_iter().map(|spec| &input.problem.specs[spec]);
+    specs.filter(|spec| spec.is_virtual && spec.refusal.is_none()).collect()
 }
 
 /// Adds the pods of the cluster to the kinds that are counted, bound and pending ones.

@@ -17,12 +17,26 @@ use crate::{Attribute, Device};
 const LONGEST: usize = 2048;
 /// Deepest nesting of brackets, which bounds the recursion of the parser.
 const DEEPEST: usize = 24;
-/// Largest number of loops over lists: a loop in another one multiplies the work.
+/// Largest number of functions that multiply the work.
 const LOOPS: usize = 2;
-/// Cost of a request without selectors.
+/// Cost of each request, beside its selectors.
 pub(super) const LEAST_COST: usize = 64;
-/// Functions that are loops.
-const LOOP_FUNCTIONS: [&str; 5] = [".all(", ".exists(", ".exists_one(", ".map(", ".filter("];
+/// Functions that multiply the work: loops over lists, and what makes texts or automata longer than the expression.
+const LOOP_FUNCTIONS: [&str; 11] = [
+    ".all(",
+    ".exists(",
+    ".exists_one(",
+    ".existsOne(",
+    ".map(",
+    ".filter(",
+    ".matches(",
+    ".replace(",
+    ".split(",
+    ".join(",
+    ".format(",
+];
+/// Largest number of values of one attribute or of one device, for loops over those.
+const LEAST_ELEMENTS: usize = 64;
 /// Bits of each part of a version.
 const VERSION_BITS: u32 = 20;
 
@@ -59,8 +73,14 @@ impl Selector {
         if depth(expression) > DEEPEST {
             return Err("is nested too deep");
         }
+        if expression.contains("//") {
+            return Err("has a comment");
+        }
         if loops(expression) > LOOPS {
             return Err("has too many loops");
+        }
+        if expression.contains("matches") && expression.contains('{') {
+            return Err("repeats parts of a regular expression");
         }
         ENVIRONMENT.compile(expression).map(Self).map_err(|_| "is not valid CEL")
     }
@@ -73,15 +93,17 @@ impl Selector {
     }
 }
 
-/// Returns a bound on the work of one evaluation, in bytes of the expression, each as often as its loops may reach it.
-/// A list has at most one element more than the expression has commas.
+/// Returns a bound on the work of one evaluation: the bytes of the expression, multiplied by as many for each loop. A
+/// list or a text of the expression has at most as many elements.
 pub(super) fn cost(expression: &str) -> usize {
-    let elements = expression.matches(',').count() + 1;
+    let elements = expression.len().max(LEAST_ELEMENTS);
     (0..loops(expression)).fold(expression.len(), |cost, _| cost.saturating_mul(elements))
 }
 
 fn loops(expression: &str) -> usize {
-    LOOP_FUNCTIONS.iter().map(|name| expression.matches(name).count()).sum()
+    // A function may be apart from its brackets.
+    let dense: String = expression.chars().filter(|char| !char.is_whitespace()).collect();
+    LOOP_FUNCTIONS.iter().map(|name| dense.matches(name).count()).sum()
 }
 
 /// Returns a bound on the recursion that the expression needs: its brackets, its conditions and a row of its signs.
@@ -246,6 +268,15 @@ mod tests {
     }
 
     #[test]
+    fn cost_grows_with_the_power_of_loops() {
+        assert_eq!(cost("device.driver == 'a'"), 20);
+        assert_eq!(cost("'x'.split('').all (a, true)"), 27 * 64 * 64);
+        // Deep, and evaluated.
+        let sum = vec!["1"; LONGEST / 2].join("+");
+        assert_eq!(matches(&sum), Ok(false));
+    }
+
+    #[test]
     fn what_costs_too_much_is_not_evaluated() {
         for (expression, why) in [
             ("((".to_owned(), "is not valid CEL"),
@@ -253,6 +284,10 @@ mod tests {
             (format!("{}true{}", "(".repeat(DEEPEST + 1), ")".repeat(DEEPEST + 1)), "is nested too deep"),
             (format!("{}true", "!".repeat(200)), "is nested too deep"),
             ("[1].all(a, [1].all(b, [1].all(c, true)))".to_owned(), "has too many loops"),
+            ("[1].all (a, [1].existsOne\n(b, [1]. map(c, c) == [1]))".to_owned(), "has too many loops"),
+            ("'a'.replace('a', 'bb').replace('b', 'cc').replace('c', 'dd') == ''".to_owned(), "has too many loops"),
+            ("[1].all//\n(a, true)".to_owned(), "has a comment"),
+            ("'a'.matches('\\\\w{200}')".to_owned(), "repeats parts of a regular expression"),
         ] {
             assert_eq!(matches(&expression), Err(why), "{expression}");
         }

@@ -177,7 +177,7 @@ impl<'m> Stock<'m> {
             let mut supply = promised.unwrap_or_default();
             let slices = by_node.get(&*node.name).into_iter().flatten().copied();
             for (driver, slices) in published(slices) {
-                // As those of its type: what one device has of its own, as its UUID, tells it apart from no other.
+                // Attributes that differ between nodes of a type, such as a UUID, are unknown, as they are for the type.
                 let mut own = self.matcher.supply(&[(driver.clone(), learned(&slices))].into());
                 let of_type =
                     node.labels.get(INSTANCE_TYPE).and_then(|name| self.types.get(name)?.first()?.get(&driver));
@@ -218,17 +218,19 @@ impl<'m> Stock<'m> {
 
     /// Notes the devices of nodes that count.
     fn count(&mut self, by_node: &BTreeMap<&str, Vec<&ResourceSlice>>) {
-        let mut drivers: BTreeMap<(&str, &Arc<str>), Vec<&ResourceSlice>> = BTreeMap::new();
+        let mut of_nodes = Vec::new();
         for (node, slices) in by_node {
-            slices.iter().for_each(|slice| drivers.entry((node, &slice.driver)).or_default().push(slice));
+            of_nodes.extend(published(slices.iter().copied()).into_iter().map(|(driver, of)| (*node, driver, of)));
         }
-        for ((node, driver), slices) in drivers {
-            let Some(Group { requests, .. }) = self.nodes.get(node).and_then(|node| node.get(driver)) else { continue };
+        for (node, driver, slices) in of_nodes {
+            let Some(Group { requests, .. }) = self.nodes.get(node).and_then(|node| node.get(&driver)) else {
+                continue;
+            };
             let devices = slices.iter().flat_map(|slice| slice.devices.iter().map(|device| (&slice.pool, device)));
             for ((pool, device), (alike, _)) in devices.zip(learned(&slices)) {
-                if self.matcher.met(driver, &alike) == *requests {
+                if self.matcher.meets_exactly(&driver, &alike, requests) {
                     let value = self.grouping.as_ref().and_then(|name| device.attributes.get(name)).cloned();
-                    self.counted.insert((Arc::clone(driver), Arc::clone(pool), Arc::clone(&device.name)), value);
+                    self.counted.insert((Arc::clone(&driver), Arc::clone(pool), Arc::clone(&device.name)), value);
                 }
             }
         }

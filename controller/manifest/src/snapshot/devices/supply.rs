@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cel::objects::Value;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::selector::{self, Selector};
@@ -14,7 +13,7 @@ use crate::{Attribute, Device, DeviceAlternative, DeviceClass};
 /// Number of claims for a device that any number of them share.
 const UNLIMITED: u32 = 1 << 20;
 
-/// Cost of the selectors that the requests of a namespace may have, by [`selector::cost`]: a thousand requests with
+/// Cost of the selectors that the requests of a namespace may have, by [`selector::cost`]: some hundred requests with
 /// selectors as they are usually written. Each is evaluated for some hundred kinds of devices.
 const SHARE: usize = 1 << 17;
 
@@ -45,8 +44,15 @@ pub(super) struct Matcher {
     spent: FxHashMap<Arc<str>, usize>,
     /// Devices by driver, of equal ones one, whose addresses are keys.
     kept: FxHashMap<Arc<str>, FxHashSet<Arc<Device>>>,
-    values: FxHashMap<usize, Value>,
-    found: FxHashMap<(RequestId, usize), Option<u32>>,
+    met: FxHashMap<usize, Arc<Met>>,
+}
+
+/// Requests that a device meets.
+#[derive(Debug, Default)]
+struct Met {
+    requests: BTreeSet<RequestId>,
+    /// Number of claims that it can take, each counted as the largest one; none if it meets no request.
+    claims: Option<u32>,
 }
 
 /// Devices of one driver that meet the same requests.
@@ -100,10 +106,14 @@ impl Matcher {
         self.ids.get(&Key::of(wanted)).copied().unwrap_or(RequestId::MAX)
     }
 
-    /// Returns the requests that a device meets.
-    pub(super) fn met(&mut self, driver: &Arc<str>, device: &Arc<Device>) -> BTreeSet<RequestId> {
-        let device = self.kept(driver, device);
-        (0..self.requests.len()).filter(|id| self.claims(*id, driver, &device).is_some()).collect()
+    /// Returns true if the device meets these requests and no others.
+    pub(super) fn meets_exactly(
+        &mut self,
+        driver: &Arc<str>,
+        device: &Arc<Device>,
+        requests: &BTreeSet<RequestId>,
+    ) -> bool {
+        self.met(driver, device).requests == *requests
     }
 
     /// Returns the reason why no device can meet a request, if there is one apart from the devices.
@@ -121,13 +131,11 @@ impl Matcher {
         for (driver, devices) in devices {
             let mut groups: BTreeMap<BTreeSet<RequestId>, Group> = BTreeMap::new();
             for (device, count) in devices {
-                let device = &self.kept(driver, device);
-                let met: BTreeMap<RequestId, u32> =
-                    (0..self.requests.len()).filter_map(|id| Some((id, self.claims(id, driver, device)?))).collect();
-                // Each claim counts as the largest one.
-                let Some(claims) = met.values().min().copied() else { continue };
-                let requests: BTreeSet<RequestId> = met.into_keys().collect();
-                let group = groups.entry(requests.clone()).or_insert_with(|| Group { requests, ..Group::default() });
+                let met = self.met(driver, device);
+                let Some(claims) = met.claims else { continue };
+                let requests = || met.requests.clone();
+                let group =
+                    groups.entry(requests()).or_insert_with(|| Group { requests: requests(), ..Group::default() });
                 let claims = claims.saturating_mul(*count);
                 group.devices.push((Arc::new(device.attributes.clone()), claims));
                 group.total = group.total.saturating_add(claims);
@@ -138,31 +146,41 @@ impl Matcher {
         supply
     }
 
-    /// Returns the device of the driver that is kept for all equal ones.
-    fn kept(&mut self, driver: &Arc<str>, device: &Arc<Device>) -> Arc<Device> {
-        let kept = self.kept.entry(Arc::clone(driver)).or_default();
-        if let Some(known) = kept.get(device) {
+    /// Returns the requests that a device meets. Devices that differ in unknown attributes only meet the same.
+    fn met(&mut self, driver: &Arc<str>, device: &Arc<Device>) -> Arc<Met> {
+        if device.is_uncertain {
+            return Arc::default();
+        }
+        let device = self.kept(driver, device);
+        let address = Arc::as_ptr(&device).addr();
+        if let Some(known) = self.met.get(&address) {
             return Arc::clone(known);
         }
-        kept.insert(Arc::clone(device));
-        Arc::clone(device)
+        let value = selector::value(driver, &device);
+        let mut met = Met::default();
+        for (id, Compiled { selectors, capacity }) in self.requests.iter().enumerate() {
+            let meets = selectors.as_ref().is_ok_and(|all| all.iter().all(|selector| selector.matches(&value)));
+            if let Some(claims) = meets.then(|| claims(driver, &device, capacity)).flatten() {
+                met.requests.insert(id);
+                met.claims = met.claims.min(Some(claims)).or(Some(claims));
+            }
+        }
+        let met = Arc::new(met);
+        self.met.insert(address, Arc::clone(&met));
+        met
     }
 
-    /// Returns the number of claims with this request that a kept device can take; none if it does not meet it.
-    fn claims(&mut self, id: RequestId, driver: &str, device: &Arc<Device>) -> Option<u32> {
-        if device.is_uncertain {
-            return None;
+    /// Returns the device of the driver that is kept for all that are equal apart from unknown attributes.
+    fn kept(&mut self, driver: &Arc<str>, device: &Arc<Device>) -> Arc<Device> {
+        let kept = self.kept.entry(Arc::clone(driver)).or_default();
+        let mut known = Device::clone(device);
+        known.attributes.retain(|_, value| !matches!(value, Attribute::Unknown(_)));
+        if let Some(same) = kept.get(&known) {
+            return Arc::clone(same);
         }
-        let address = Arc::as_ptr(device).addr();
-        if let Some(found) = self.found.get(&(id, address)) {
-            return *found;
-        }
-        let value = self.values.entry(address).or_insert_with(|| selector::value(driver, device));
-        let Compiled { selectors, capacity } = &self.requests[id];
-        let meets = selectors.as_ref().is_ok_and(|all| all.iter().all(|selector| selector.matches(value)));
-        let found = meets.then(|| claims(driver, device, capacity)).flatten();
-        self.found.insert((id, address), found);
-        found
+        let known = Arc::new(known);
+        kept.insert(Arc::clone(&known));
+        known
     }
 }
 

@@ -22,7 +22,7 @@ const MIB: i64 = 1 << 20;
 /// Attributes that are the same on all nodes of an instance type, by driver.
 const OF_TYPE: [(&str, &[&str]); 2] = [
     (NVIDIA_DRIVER, &["productName", "architecture", "brand", "cudaComputeCapability", "type"]),
-    (NETWORK_DRIVER, &["pciDevice", "pciVendor", "pciSubsystem", "rdma", "numaNode"]),
+    (NETWORK_DRIVER, &["pciDevice", "pciVendor", "pciSubsystem", "rdma"]),
 ];
 
 /// Sharing of a GPU by several claims, as the annotation of an EC2NodeClass says.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use muster_scheduling::disrupt::{Block, Cause, Decision, DisruptionInput, Settings, decide};
-use muster_scheduling::model::{Pod, PodSpec, Resources};
+use muster_scheduling::model::{Operator, Pod, PodSpec, Refusal, Requirement, Resources};
 
 use super::super::delivered_savings::{Rest, Savings};
 use super::super::{CommandStart, DisruptionPlanner};
@@ -91,26 +91,43 @@ fn nodes_that_other_causes_explain_are_not_counted() {
     assert!((one.promised - one.delivered).abs() < 1e-9, "{one:?}");
 }
 
-#[test]
-fn nodes_for_room_that_virtual_pods_lost_are_counted() {
+/// The input with a virtual pod, changed by `change`.
+fn with_virtual(mut input: DisruptionInput, change: impl FnOnce(&mut PodSpec)) -> DisruptionInput {
+    let mut spec = PodSpec::unconstrained("shop", Resources::new());
+    spec.is_virtual = true;
+    change(&mut spec);
+    let spec = input.problem.intern(spec);
+    input.problem.pods.push(Pod { name: "shop/spare-buffer-0".into(), spec });
+    input
+}
+
+/// True if the pool rests after three passes, each followed by a new node without pods.
+fn rests_after_empty_nodes(input: &DisruptionInput, initialized: bool) -> bool {
     let mut savings = Savings::default();
-    let with_virtual = |mut input: DisruptionInput| {
-        let mut spec = PodSpec::unconstrained("shop", Resources::new());
-        spec.is_virtual = true;
-        let spec = input.problem.intern(spec);
-        input.problem.pods.push(Pod { name: "shop/spare-buffer-0".into(), spec });
-        input
-    };
-    let input = with_virtual(input());
-    let (decision, node) = begun(&input);
+    let (decision, node) = begun(input);
     for pass in 0..3 {
         let begins = pass * 11 * MINUTE;
-        savings.note_begun(&input, &decision.commands, at(begins));
-        let mut after = bought_again(&input, node, begins + 30);
+        savings.note_begun(input, &decision.commands, at(begins));
+        let mut after = bought_again(input, node, begins + 30);
         after.problem.nodes[node].bound.clear();
+        after.problem.nodes[node].initialized = initialized;
         savings.observe(&mut after, at(begins + 10 * MINUTE));
     }
-    assert!(savings.delivered().next().unwrap().rest.is_some());
+    savings.delivered().next().unwrap().rest.is_some()
+}
+
+#[test]
+fn nodes_for_room_that_virtual_pods_lost_are_counted() {
+    let kept = with_virtual(input(), |_| {});
+    assert!(rests_after_empty_nodes(&kept, true));
+    assert!(!rests_after_empty_nodes(&kept, false), "its pods may come yet");
+    assert!(!rests_after_empty_nodes(&input(), true), "nothing keeps room");
+    let refused = with_virtual(input(), |spec| spec.refusal = Some(Refusal::EmptyTerm));
+    assert!(!rests_after_empty_nodes(&refused, true), "no node is bought for it");
+    let elsewhere = with_virtual(input(), |spec| {
+        spec.node_selector.add("zone", Requirement::new(Operator::In, ["of others"]));
+    });
+    assert!(!rests_after_empty_nodes(&elsewhere, true), "the node does not suit it");
 }
 
 #[test]
