@@ -17,8 +17,8 @@
 //!
 //! Not modelled: preferred node and pod affinity, `PreferNoSchedule`, image locality (all nodes are new), preemption,
 //! and nodes that become ready one after another. Room that virtual pods keep is free for kube-scheduler. Virtual pods
-//! whose nodes take pods, and pods without a node, go through a second solve, in which the planned nodes exist. A planned
-//! node is paid for even if it stays empty.
+//! whose nodes take pods, and pods without a node, go through a second solve, in which the planned nodes exist. A
+//! planned node is paid for even if it stays empty.
 
 mod books;
 mod lines;

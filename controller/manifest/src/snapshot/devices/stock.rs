@@ -177,7 +177,7 @@ impl<'m> Stock<'m> {
             let mut supply = promised.unwrap_or_default();
             let slices = by_node.get(&*node.name).into_iter().flatten().copied();
             for (driver, slices) in published(slices) {
-                // Attributes that differ between nodes of a type, such as a UUID, are unknown, as they are for the type.
+                // Attributes that differ between nodes of a type, such as a UUID, are unknown here as well.
                 let mut own = self.matcher.supply(&[(driver.clone(), learned(&slices))].into());
                 let of_type =
                     node.labels.get(INSTANCE_TYPE).and_then(|name| self.types.get(name)?.first()?.get(&driver));
