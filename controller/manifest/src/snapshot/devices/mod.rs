@@ -82,6 +82,37 @@ pub(super) fn apply(
     if claims.0.is_empty() {
         return;
     }
+    // What others write as CEL nests deeper than the stack of any caller.
+    let outcome = std::thread::scope(|scope| {
+        let deep = std::thread::Builder::new().stack_size(selector::STACK);
+        let work = || apply_deep(manifests, settings, claims, &mut *bound, &mut *problem);
+        deep.spawn_scoped(scope, work).map(std::thread::ScopedJoinHandle::join)
+    });
+    match outcome {
+        Ok(Ok(())) => {}
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(error) => refuse_all(claims, &format!("no thread for its selectors: {error}"), problem),
+    }
+}
+
+/// Refuses all pending pods with claims.
+fn refuse_all(claims: &PodClaims, why: &str, problem: &mut Problem) {
+    for index in 0..problem.pods.len() {
+        if claims.0.contains_key(&problem.pods[index].name) {
+            let mut spec = problem.spec_of(index).clone();
+            spec.refusal.get_or_insert_with(|| refused(why.to_owned()));
+            problem.pods[index].spec = problem.intern(spec);
+        }
+    }
+}
+
+fn apply_deep(
+    manifests: &Manifests,
+    settings: DeviceSettings,
+    claims: &PodClaims,
+    bound: &mut BTreeMap<Arc<str>, Vec<Bound>>,
+    problem: &mut Problem,
+) {
     let running: BTreeSet<&str> =
         manifests.pods.iter().filter(|pod| pod.node.is_some()).map(|pod| &*pod.path).collect();
     let uses = Uses::new(manifests, claims, &running);

@@ -17,6 +17,10 @@ use crate::{Attribute, Device};
 const LONGEST: usize = 2048;
 /// Deepest nesting of brackets, which bounds the recursion of the parser.
 const DEEPEST: usize = 24;
+/// Largest number of operators, fields and indices, each of which may be evaluated inside of the next.
+const OPERATORS: usize = 128;
+/// Stack of a thread that compiles and evaluates selectors. Unoptimised, the parser takes 46 kB for each operator.
+pub(super) const STACK: usize = 32 << 20;
 /// Largest number of functions that multiply the work.
 const LOOPS: usize = 2;
 /// Cost of each request, beside its selectors.
@@ -29,11 +33,11 @@ const LOOP_FUNCTIONS: [&str; 11] = [
     ".existsOne(",
     ".map(",
     ".filter(",
-    ".matches(",
-    ".replace(",
-    ".split(",
-    ".join(",
-    ".format(",
+    "matches(",
+    "replace(",
+    "split(",
+    "join(",
+    "format(",
 ];
 /// Largest number of values of one attribute or of one device, for loops over those.
 const LEAST_ELEMENTS: usize = 64;
@@ -73,13 +77,16 @@ impl Selector {
         if depth(expression) > DEEPEST {
             return Err("is nested too deep");
         }
+        if expression.bytes().filter(|byte| b"+-*/%<>=!&|.[".contains(byte)).count() > OPERATORS {
+            return Err("has too many operators");
+        }
         if expression.contains("//") {
             return Err("has a comment");
         }
         if loops(expression) > LOOPS {
             return Err("has too many loops");
         }
-        if expression.contains("matches") && expression.contains('{') {
+        if expression.contains("matches") && (expression.contains('{') || has_codes(expression)) {
             return Err("repeats parts of a regular expression");
         }
         ENVIRONMENT.compile(expression).map(Self).map_err(|_| "is not valid CEL")
@@ -104,6 +111,12 @@ fn loops(expression: &str) -> usize {
     // A function may be apart from its brackets.
     let dense: String = expression.chars().filter(|char| !char.is_whitespace()).collect();
     LOOP_FUNCTIONS.iter().map(|name| dense.matches(name).count()).sum()
+}
+
+/// Returns true if characters are written as codes, behind which a bracket may be hidden.
+fn has_codes(expression: &str) -> bool {
+    let is_code = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'x' | b'X' | b'u' | b'U');
+    expression.as_bytes().windows(2).any(|pair| pair[0] == b'\\' && is_code(pair[1]))
 }
 
 /// Returns a bound on the recursion that the expression needs: its brackets, its conditions and a row of its signs.
@@ -271,9 +284,27 @@ mod tests {
     fn cost_grows_with_the_power_of_loops() {
         assert_eq!(cost("device.driver == 'a'"), 20);
         assert_eq!(cost("'x'.split('').all (a, true)"), 27 * 64 * 64);
-        // Deep, and evaluated.
-        let sum = vec!["1"; LONGEST / 2].join("+");
-        assert_eq!(matches(&sum), Ok(false));
+    }
+
+    #[test]
+    fn twice_the_operators_fit_on_the_stack() {
+        let joined = |operand: &str, operator: &str| vec![operand; 2 * OPERATORS].join(operator);
+        let expressions = [
+            joined("1", "+"),
+            joined("true", "&&"),
+            joined("false", "||"),
+            joined("1", "<"),
+            joined("true", "=="),
+            format!("device.{}", joined("a", ".")),
+            format!("device{}", "[0]".repeat(2 * OPERATORS)),
+        ];
+        let evaluate = move || {
+            for expression in expressions {
+                assert_eq!(Selector::compile(&expression).err(), Some("has too many operators"));
+                Selector(ENVIRONMENT.compile(&expression).unwrap()).matches(&map([]));
+            }
+        };
+        std::thread::Builder::new().stack_size(STACK).spawn(evaluate).unwrap().join().unwrap();
     }
 
     #[test]
@@ -283,11 +314,15 @@ mod tests {
             (format!("'{}' == ''", "x".repeat(LONGEST)), "is too long"),
             (format!("{}true{}", "(".repeat(DEEPEST + 1), ")".repeat(DEEPEST + 1)), "is nested too deep"),
             (format!("{}true", "!".repeat(200)), "is nested too deep"),
+            (vec!["1"; LONGEST / 2].join("+"), "has too many operators"),
             ("[1].all(a, [1].all(b, [1].all(c, true)))".to_owned(), "has too many loops"),
             ("[1].all (a, [1].existsOne\n(b, [1]. map(c, c) == [1]))".to_owned(), "has too many loops"),
             ("'a'.replace('a', 'bb').replace('b', 'cc').replace('c', 'dd') == ''".to_owned(), "has too many loops"),
             ("[1].all//\n(a, true)".to_owned(), "has a comment"),
             ("'a'.matches('\\\\w{200}')".to_owned(), "repeats parts of a regular expression"),
+            ("'a'.matches('\\\\w\\x7b200}')".to_owned(), "repeats parts of a regular expression"),
+            ("'a'.matches('\\\\w\\173200\\175')".to_owned(), "repeats parts of a regular expression"),
+            ("matches('a', 'a') && matches('a', 'a') && matches('a', 'a')".to_owned(), "has too many loops"),
         ] {
             assert_eq!(matches(&expression), Err(why), "{expression}");
         }
