@@ -20,8 +20,7 @@ use super::ground::{Ground, hourly_price, number};
 const LONG: Duration = Duration::from_secs(900);
 /// `consolidateAfter` of the pool.
 const QUIET: Duration = Duration::from_secs(30);
-/// A cluster rests if no NodeClaim comes or goes for so long: several passes, and the time between them. After the last
-/// change `MUSTER_REST` may say another number of seconds.
+/// A cluster rests if no NodeClaim comes or goes for so long: several passes, and the time between them.
 const REST: Duration = Duration::from_secs(120);
 
 /// A Deployment: name, replicas before and after, cpu and memory.
@@ -78,8 +77,9 @@ async fn scaled_down_on(ground: &Ground, replica: &Replica, loads: &[Load]) {
     let fewer: Vec<Value> = loads.iter().map(|load| load.object(load.replicas.1)).collect();
     ground.apply(&fewer).await;
     let after: usize = loads.iter().map(|load| load.replicas.1).sum();
-    let calm = u32::try_from(number("MUSTER_REST", 120)).unwrap();
-    let last = rested(ground, Duration::from_secs(1) * calm).await;
+    // Times that long, to see more of it.
+    let times = u32::try_from(number("MUSTER_RESTS", 1)).unwrap();
+    let last = rested(ground, REST * times).await;
     running(ground, after).await;
     let left = nodes(ground).await;
     let taken = meter.read().unwrap();

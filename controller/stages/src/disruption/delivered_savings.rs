@@ -5,7 +5,7 @@
 //!   commands of one pass ──► promised USD/h, the kinds of pods that they move, and how many of each kind there are
 //!        │ ten minutes
 //!        ▼
-//!   nodes launched since, for such pods beyond what grew ──► delivered = promised − their price
+//!   nodes launched since, for such pods beyond what grew, or for buffers ──► delivered = promised − their price
 //!        │
 //!        ▼
 //!   last three passes of a pool deliver less than half ──► Policy::rests_until: 10, 20, 40 min, 1 h
@@ -166,8 +166,8 @@ impl Pass {
         self.promised.values().sum()
     }
 
-    /// USD per hour of nodes that were launched since for pods of these kinds. Pods beyond the number that
-    /// there was then are new load. A node that a later pass explains is not counted.
+    /// USD per hour of nodes that were launched since for pods of these kinds. Pods beyond the number that there was
+    /// then are new load. A node that a later pass explains is not counted.
     fn bought_again(&self, input: &DisruptionInput, later: &VecDeque<Self>) -> f64 {
         let mut now: FxHashMap<Kind, usize> = self.moved.keys().map(|kind| (*kind, 0)).collect();
         count(input, &mut now);
