@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::controller::Controller;
-use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, pool, requirements};
+use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, launches, pool, requirements};
 
 const GPU: &str = "gpu.nvidia.com";
 const NETWORK: &str = "dra.net";
@@ -209,9 +209,8 @@ impl Ground {
     fn none_was_bought_in_vain(&self, pods: &[Pod]) -> usize {
         let used: BTreeSet<&str> =
             pods.iter().filter_map(|pod| pod.spec.as_ref().unwrap().node_name.as_deref()).collect();
-        let calls = self.ec2.calls().by(CONTROLLER);
-        let launched = calls.clone().of("CreateFleet").succeeded().len();
-        assert_eq!(launched, used.len(), "{}", calls.lines());
+        let launched = launches(self);
+        assert_eq!(launched, used.len(), "{}", self.ec2.calls().by(CONTROLLER).lines());
         launched
     }
 }
@@ -302,8 +301,7 @@ async fn a_driver_that_never_publishes_is_named() {
     let message = ground.of_claim("Initialized", "Unknown", "DRADriverPoolsNotPublished").await;
     assert!(message.starts_with("driver `gpu.nvidia.com` has not published the devices of the Node"), "{message}");
     // Nothing is bought beside it.
-    let launched = || ground.ec2.calls().by(CONTROLLER).of("CreateFleet").succeeded().len();
-    assert_eq!(launched(), 1);
+    assert_eq!(launches(&ground), 1);
     ground.apply(&[pool]).await;
     let message = ground.event("NodeClaim", "InitializationTimeout", "gpu.nvidia.com").await;
     assert!(message.contains("driver `gpu.nvidia.com` has not published"), "{message}");

@@ -1,6 +1,6 @@
 //! What the tests stand on: a cluster with the definitions, an EC2 that knows it, a class, a pool, and the controller.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use muster_aws::live::SdkConfig;
 use muster_controller::edge::FIELD_MANAGER;
 use muster_tests::cluster::{Cluster, ControlPlane, Kwok, Options as Plane};
-use muster_tests::ec2::{Ec2, Record};
+use muster_tests::ec2::{Call, Ec2, Record};
 use muster_tests::wait::{self, Selection};
 use muster_tests::world::{Shared, World};
 use serde_json::{Value, json};
@@ -326,6 +326,15 @@ pub(crate) fn paired(claims: &[DynamicObject], ec2: &Ec2) {
         let own = instances.iter().filter(|one| id.ends_with(&one.id));
         assert_eq!(own.count(), 1, "{}: {id}", claim.name_any());
     }
+}
+
+/// Number of launches that the controller has asked for, those that it repeated once. A class is tried out by a call that is
+/// refused.
+pub(crate) fn launches(ground: &Ground) -> usize {
+    let mut tokens = BTreeSet::new();
+    let fleets = ground.ec2.calls().by(CONTROLLER).of("CreateFleet");
+    let is_new = |call: &Call| call.error.is_none() && tokens.insert(call.parameter("ClientToken").map(str::to_owned));
+    fleets.only(is_new).len()
 }
 
 /// Only calls that change something.

@@ -1,6 +1,5 @@
 //! The interruption queue: each kind of message has its reaction, once, whatever becomes of queue and controller.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +11,7 @@ use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use muster_aws::live::{CallObserver, Ended, Pause};
 use muster_controller::run::run_in;
-use muster_tests::ec2::{Call, Calls, Record};
+use muster_tests::ec2::{Calls, Record};
 use muster_tests::programs;
 use muster_tests::wait::{self, Selection};
 use serde_json::json;
@@ -20,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::controller::{Controller, LEASE, listening, run_options};
-use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, condition, instance_of, paired, pool, requirements};
+use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, condition, instance_of, launches, paired, pool, requirements};
 use super::queue::{QUEUE, Queue, event, health, rebalance, reservation, spot, state, template};
 
 /// A cluster whose pool takes spot in two zones, with a queue.
@@ -202,16 +201,6 @@ async fn a_queue_that_comes_late_and_goes_for_a_while_loses_nothing() {
 /// How often the controller has asked for messages.
 fn received(calls: &Record) -> usize {
     calls.clone().by(CONTROLLER).of("ReceiveMessage").len()
-}
-
-/// How many launches the controller has asked for, those that it repeated once.
-fn launches(ground: &Ground) -> usize {
-    let mut tokens = BTreeSet::new();
-    let fleets = ground.ec2.calls().by(CONTROLLER).of("CreateFleet");
-    // A class is tried out by a call that is refused.
-    let is_new = |call: &Call| call.error.is_none() && tokens.insert(call.parameter("ClientToken").map(str::to_owned));
-    let noted = fleets.only(is_new);
-    noted.len()
 }
 
 /// Stops a controller at its next call of an operation, before or after it: as if it were killed there.

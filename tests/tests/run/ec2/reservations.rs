@@ -1,7 +1,7 @@
 //! Capacity reservations from their first launch to their end: open and targeted ones, capacity blocks, interruptible ones; used
 //! up, used by others, ended, taken back. What the nodes say is what EC2 bills.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_ec2::types::{CapacityReservationInstancePlatform, InstanceMatchCriteria};
@@ -9,16 +9,17 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::ListParams;
+use kube::core::DynamicObject;
 use muster_controller::ec2;
 use muster_stages::disruption::Timing;
-use muster_tests::ec2::{Call, Record};
+use muster_tests::ec2::Record;
 use muster_tests::wait::{self, Selection};
 use serde_json::{Value, json};
 
 use super::super::disruption::is_up;
 use super::controller::{Controller, listening};
 use super::drift::{no_pod_was_unplaced, pool_with};
-use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, condition, requirements};
+use super::ground::{CLUSTER, CONTROLLER, Ground, SOON, condition, launches, requirements};
 use super::queue::Queue;
 
 const ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
@@ -84,15 +85,6 @@ async fn billed(ground: &Ground) -> BTreeMap<String, usize> {
 fn of(reserved: usize, on_demand: usize) -> BTreeMap<String, usize> {
     let all = [("on-demand", on_demand), ("reserved", reserved)];
     all.into_iter().filter(|(_, count)| *count > 0).map(|(kind, count)| (kind.to_owned(), count)).collect()
-}
-
-/// The launches that were asked for.
-fn launches(ground: &Ground) -> usize {
-    let mut tokens = BTreeSet::new();
-    let fleets = ground.ec2.calls().by(CONTROLLER).of("CreateFleet");
-    // A class is tried out by a call that is refused.
-    let is_new = |call: &Call| call.error.is_none() && tokens.insert(call.parameter("ClientToken").map(str::to_owned));
-    fleets.only(is_new).len()
 }
 
 /// A controller that decides on nodes every second, and asks for reservations once an hour.
@@ -184,8 +176,7 @@ async fn a_capacity_block_is_empty_before_ec2_takes_its_instances() {
 
     // Nothing new is launched into it an hour before its end, and what is there stays.
     reservations.end_at(&id, minutes_from_now(58));
-    let says_so =
-        |class: &kube::core::DynamicObject| class.data["status"]["capacityReservations"][0]["state"] == "expiring";
+    let says_so = |class: &DynamicObject| class.data["status"]["capacityReservations"][0]["state"] == "expiring";
     wait::until(ground.classes(), "default", SOON, "the block is closed", says_so).await.unwrap();
     up(&ground, 3).await;
     assert_eq!(billed(&ground).await, of(2, 1));
@@ -263,8 +254,10 @@ async fn instances_that_the_owner_takes_back_are_replaced_elsewhere() {
     .unwrap();
     assert_eq!(ground.ec2.reservations().terminate_left(&id).await.unwrap(), [""; 0], "before EC2 does that");
     no_pod_was_unplaced(&ground).await;
-    for claim in ground.claims().list(&ListParams::default()).await.unwrap().items {
-        assert!(condition(&claim, "Interrupted").is_none(), "{claim:?}");
-    }
+    // Claims of ended instances leave a moment later.
+    let are_new = |claims: &[DynamicObject]| {
+        claims.len() == 2 && claims.iter().all(|claim| condition(claim, "Interrupted").is_none())
+    };
+    wait::until_all(ground.claims(), Selection::all(), SOON, "claims that nothing interrupts", are_new).await.unwrap();
     ground.clear().await;
 }

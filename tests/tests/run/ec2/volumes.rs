@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::ground::{CONTROLLER, Ground, SOON};
+use super::ground::{CONTROLLER, Ground, SOON, launches};
 
 const VOLUMES: usize = 10;
 
@@ -52,8 +52,7 @@ impl Ground {
     /// Checks that so many nodes were launched, whatever has become of them: kube-scheduler knows no limit before the
     /// driver has registered, and may leave some empty.
     fn have_launched(&self, count: usize) {
-        let calls = self.ec2.calls().by(CONTROLLER);
-        assert_eq!(calls.clone().of("CreateFleet").succeeded().len(), count, "{}", calls.lines());
+        assert_eq!(launches(self), count, "{}", self.ec2.calls().by(CONTROLLER).lines());
     }
 }
 
