@@ -7,6 +7,8 @@
 //!     the part that saves most ◄── try all parts, then half as many, ... ◄── savings − price ◄┘
 //! ```
 
+use std::collections::BTreeSet;
+
 use super::consolidate::Proposal;
 use super::pass::Pass;
 use super::savings::Offer;
@@ -64,16 +66,20 @@ impl Pass<'_> {
         gain.into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// Returns two orders in which the pods of `trial` may be recreated: as listed, and reversed. Pods with volumes
-    /// come first, since draining a consolidated node evicts them before others.
+    /// Returns two orders in which the pods of `trial` may be recreated. Draining a consolidated node evicts pods with
+    /// volumes before others, and these return once the volume is free: before all others at the soonest, and after
+    /// the pods of nodes without volumes at the latest. The other pods are as listed, and reversed.
     fn orders(&self, trial: &Trial) -> [Vec<usize>; 2] {
         let has_volumes = |&pod: &usize| {
             let spec = &self.world.problem.specs[self.world.pod(trial.pods[pod]).spec];
             !spec.attachments.is_empty() || !spec.volume_terms.is_empty()
         };
-        let (first, last): (Vec<usize>, Vec<usize>) = (0..trial.pods.len()).partition(has_volumes);
-        let forth = first.iter().chain(&last).copied().collect();
-        let back = first.iter().chain(last.iter().rev()).copied().collect();
+        let (with, without): (Vec<usize>, Vec<usize>) = (0..trial.pods.len()).partition(has_volumes);
+        let wait: BTreeSet<usize> = with.iter().map(|&pod| trial.pods[pod].0).collect();
+        let (last, first): (Vec<usize>, Vec<usize>) =
+            without.iter().rev().partition(|&&pod| wait.contains(&trial.pods[pod].0));
+        let forth = with.iter().chain(&without).copied().collect();
+        let back = first.into_iter().chain(with.iter().copied()).chain(last).collect();
         [forth, back]
     }
 }
