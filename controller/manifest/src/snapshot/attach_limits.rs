@@ -13,6 +13,7 @@ use muster_scheduling::model::{InstanceType, Labels, Node, Problem, Resource};
 use rustc_hash::FxHashMap;
 
 use super::pools::class_of;
+use super::unlaunched::Unlaunched;
 use crate::{CsiNode, Manifests, NodeClass};
 
 /// Divisor of the limit in the table of EBS for the least that is believed of a few nodes: one cannot say of itself
@@ -25,7 +26,7 @@ const BELIEVED: usize = 3;
 type Said<'m> = BTreeMap<(usize, &'m str, &'m str), Vec<u32>>;
 
 /// Adds the attach limits of the drivers in use to the instance types, and to nodes that are starting.
-pub(super) fn apply(manifests: &Manifests, problem: &mut Problem) {
+pub(super) fn apply(manifests: &Manifests, unlaunched: &[Unlaunched], problem: &mut Problem) {
     let attachments = problem.specs.iter().flat_map(|spec| &spec.attachments);
     let drivers: BTreeSet<Arc<str>> = attachments.map(|attachment| Arc::clone(&attachment.driver)).collect();
     if drivers.is_empty() {
@@ -50,7 +51,7 @@ pub(super) fn apply(manifests: &Manifests, problem: &mut Problem) {
             problem.catalogues[catalogue].set_capacities(limits);
         }
     }
-    limit_starting_nodes(problem, &catalogue_of);
+    limit_starting_nodes(problem, &catalogue_of, unlaunched);
 }
 
 /// Returns the number of volumes of `driver` that a node of the type can attach, if it is known.
@@ -106,15 +107,26 @@ fn disks_of_class(class: &NodeClass) -> u32 {
     }
 }
 
-/// Gives nodes that are not initialized the limits of their types, for drivers that have not registered there.
-fn limit_starting_nodes(problem: &mut Problem, catalogue_of: &BTreeMap<Arc<str>, usize>) {
+/// Gives nodes that are not initialized the limits of their types, for drivers that have not registered there: the
+/// least of them if the type has not been chosen.
+fn limit_starting_nodes(problem: &mut Problem, catalogue_of: &BTreeMap<Arc<str>, usize>, unlaunched: &[Unlaunched]) {
+    let open: FxHashMap<usize, &Unlaunched> = unlaunched.iter().map(|one| (one.node, one)).collect();
     let Problem { nodes, catalogues, specs, .. } = problem;
-    for node in nodes.iter_mut().filter(|node| !node.initialized && !node.deleting) {
-        let Some((catalogue, name)) = catalogue_of_node(&node.labels, catalogue_of) else { continue };
-        let Some(one) = catalogues[catalogue].iter().find(|one| &*one.name == name) else { continue };
-        let missing: Vec<(Arc<str>, u32)> =
-            one.capacity.attach_limits().into_iter().filter(|(driver, _)| !knows(node, driver)).collect();
-        for (driver, limit) in missing {
+    let starting = nodes.iter_mut().enumerate().filter(|(_, node)| !node.initialized && !node.deleting);
+    for (number, node) in starting {
+        let mut limits: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+        let mut least = |one: &InstanceType| {
+            for (driver, limit) in one.capacity.attach_limits() {
+                limits.entry(driver).and_modify(|least| *least = limit.min(*least)).or_insert(limit);
+            }
+        };
+        if let Some(one) = open.get(&number) {
+            one.types.iter().for_each(|&index| least(&catalogues[one.catalogue].types()[index]));
+        } else if let Some((catalogue, name)) = catalogue_of_node(&node.labels, catalogue_of) {
+            catalogues[catalogue].iter().find(|one| &*one.name == name).into_iter().for_each(least);
+        }
+        limits.retain(|driver, _| !knows(node, driver));
+        for (driver, limit) in limits {
             let bound = node.bound.iter().flat_map(|bound| &specs[bound.spec].attachments);
             let used: BTreeSet<&Arc<str>> = bound.filter(|one| one.driver == driver).map(|one| &one.claim).collect();
             let left = limit.saturating_sub(u32::try_from(used.len()).unwrap_or(u32::MAX));

@@ -37,6 +37,7 @@ mod resolve;
 mod sort;
 #[cfg(test)]
 mod tests;
+mod unlaunched;
 mod unusable;
 mod volumes;
 mod zonal_shift;
@@ -160,7 +161,10 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
         overlays::warn_without_gate(manifests, &mut warnings);
         Vec::new()
     };
-    attach_limits::apply(manifests, &mut problem);
+    let unlaunched = unlaunched::find(manifests, &problem);
+    unlaunched::apply(&unlaunched, &mut problem);
+    warnings.extend(unlaunched::warnings(manifests, &problem));
+    attach_limits::apply(manifests, &unlaunched, &mut problem);
     devices::apply(manifests, settings.devices, &claims, &mut bound, &mut problem);
     let remarks = Remarks::new(&problem, &telling);
     notices.append(&mut notices::on_pods(&remarks, &problem));

@@ -239,12 +239,6 @@ pub(super) fn nodes(
         nodes.push(model);
     }
     for (claim, _) in in_flight(manifests, &pairs) {
-        if claim.allocatable.is_empty() && claim.requests.is_empty() && !is_ending(claim) {
-            let name = &claim.meta.name;
-            warnings.push(format!(
-                "NodeClaim `{name}` does not say yet what its node will hold, so nothing is planned onto it"
-            ));
-        }
         let mut model = coming(claim);
         model.daemon_requests = daemon_requests(daemons, &model, &BTreeSet::new());
         nodes.push(model);
@@ -301,7 +295,7 @@ fn coming(claim: &NodeClaim) -> model::Node {
         name: Arc::clone(&claim.meta.name),
         labels,
         taints: claim.taints.iter().filter(|taint| !is_passing(taint, claim)).cloned().collect(),
-        // Before the launch the resources of the node are unknown, but it will fit what it is launched for.
+        // Before the launch the type of the node is unknown, but it will fit what it is launched for.
         allocatable: if claim.allocatable.is_empty() { claim.requests.clone() } else { claim.allocatable.clone() },
         daemon_requests: Resources::new(),
         initialized: false,

@@ -11,6 +11,7 @@ mod drift;
 mod nodes;
 mod pods;
 mod pools;
+mod unlaunched;
 mod volumes;
 
 /// Puts `text` together, without instance types.
