@@ -63,7 +63,7 @@ impl Counted<'_> {
 
     fn places(&self) -> BTreeMap<&str, BufferPlaces> {
         let Self { round, problem, solution, plan, failures } = self;
-        let virtual_pods = round.problem.pods.iter().filter(|pod| round.view.pending_pod(&pod.name).is_none());
+        let virtual_pods = round.problem.pods.iter().filter(|pod| round.problem.specs[pod.spec].is_virtual);
         let mut left: FxHashSet<&str> = virtual_pods.map(|pod| &*pod.name).collect();
         let ready: FxHashMap<&str, bool> = problem.nodes.iter().map(|node| (&*node.name, node.initialized)).collect();
         let mut all: BTreeMap<&str, BufferPlaces> = BTreeMap::new();
