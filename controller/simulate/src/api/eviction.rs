@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use muster_api::annotations::DO_NOT_DISRUPT;
 use muster_stages::lifecycle::Eviction;
 
 use super::{Api, Kind, Path, Refused, grace_of, has_ended};
@@ -40,6 +41,7 @@ impl Api {
         if pod.metadata.uid.as_deref() != Some(uid) || pod.metadata.deletion_timestamp.is_some() {
             return Eviction::Done;
         }
+        let is_to_stay = is_to_stay(pod);
         let grace = Duration::from_secs(grace_of(pod));
         let guards: Vec<(Path, BudgetState)> = self
             .budgets
@@ -68,9 +70,18 @@ impl Api {
             }
         }
         match self.end_pod(path, Some(uid), grace, now) {
-            Ok(()) | Err(Refused::NotFound | Refused::Conflict) => Eviction::Done,
+            Ok(()) => {
+                self.evicted_in_spite.extend(is_to_stay.then(|| path.clone()));
+                Eviction::Done
+            }
+            Err(Refused::NotFound | Refused::Conflict) => Eviction::Done,
             Err(refused) => Eviction::Failed(format!("{refused:?}")),
         }
+    }
+
+    /// Takes the pods that were evicted although their annotation forbids it.
+    pub(crate) fn take_evicted_in_spite(&mut self) -> Vec<Path> {
+        std::mem::take(&mut self.evicted_in_spite)
     }
 
     /// Returns the state of a budget from the current pods.
@@ -160,4 +171,10 @@ fn matches(selector: &LabelSelector, pod: &Pod) -> bool {
                 _ => label(&term.key).is_none(),
             }
         })
+}
+
+/// Returns true if the pod may be deleted when its node's grace period ends, and not be evicted before.
+fn is_to_stay(pod: &Pod) -> bool {
+    let annotations = pod.metadata.annotations.as_ref();
+    !has_ended(pod) && annotations.and_then(|all| all.get(DO_NOT_DISRUPT)).is_some_and(|value| value == "true")
 }

@@ -103,6 +103,8 @@ pub(crate) struct Api {
     log: Vec<Key>,
     /// True if an object was removed, so that its dependents may be orphans.
     has_lost: bool,
+    /// Pods that were evicted although their annotation forbids it.
+    evicted_in_spite: Vec<Path>,
 }
 
 macro_rules! kept {

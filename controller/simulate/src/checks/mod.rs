@@ -53,6 +53,8 @@ impl Checks {
         let mut broken = Vec::new();
         self.instances(world, &mut broken);
         self.disruptions(world, &mut broken);
+        let in_spite = world.api.take_evicted_in_spite();
+        broken.extend(in_spite.iter().map(|path| format!("{path} was evicted although it is not to be disrupted")));
         self.pods(world, controller, &mut broken)?;
         let now = world.clock.now();
         for what in broken {

@@ -9,6 +9,7 @@ mod garbage;
 mod random;
 mod stories;
 mod unplaced;
+mod upstream;
 
 use muster_manifest as manifest;
 use muster_manifest::snapshot::{FeatureGates, Settings};
