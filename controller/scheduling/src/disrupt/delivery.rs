@@ -67,8 +67,9 @@ impl Pass<'_> {
     }
 
     /// Returns two orders in which the pods of `trial` may be recreated. Draining a consolidated node evicts pods with
-    /// volumes before others, and these return once the volume is free: before all others at the soonest, and after
-    /// the pods of nodes without volumes at the latest. The other pods are as listed, and reversed.
+    /// volumes before others, and these return once the volume is free: before all others at the soonest, and unless a
+    /// budget holds them, after the pods of nodes without volumes at the latest. The other pods are as listed, and
+    /// reversed.
     fn orders(&self, trial: &Trial) -> [Vec<usize>; 2] {
         let has_volumes = |&pod: &usize| {
             let spec = &self.world.problem.specs[self.world.pod(trial.pods[pod]).spec];
