@@ -55,6 +55,7 @@ pub use record::{Call, Record};
 pub use reserved::CapacityReservations;
 pub use services::InstanceFault;
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -62,6 +63,7 @@ use std::time::Duration;
 use axum::Router;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -219,6 +221,11 @@ impl Ec2 {
     /// Instances that have not ended, in the order of launch.
     pub fn running(&self) -> Vec<Arc<Instance>> {
         self.shared.state().instances.running_shared()
+    }
+
+    /// When a fleet was first refused a pool, by instance type and zone.
+    pub fn refused(&self) -> BTreeMap<(String, String), Timestamp> {
+        self.shared.state().refused.clone()
     }
 
     /// Takes in instances that run already, by the thousand: this EC2 lists, describes and ends them itself, and moto, for which

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use jiff::Timestamp;
 use tokio::sync::watch;
 use xmltree::Element;
 
@@ -50,6 +51,8 @@ pub(super) struct State {
     pub(super) statuses: Statuses,
     pub(super) shifts: Shifts,
     pub(super) releases: Releases,
+    /// When a fleet was first refused a pool, by instance type and zone.
+    pub(super) refused: BTreeMap<(String, String), Timestamp>,
     /// Instance types that the region no longer offers.
     pub(super) withdrawn: BTreeSet<String>,
     /// EventBridge has rules: state changes are worth an event.
@@ -78,6 +81,7 @@ impl Shared {
             statuses: Statuses::default(),
             shifts: Shifts::default(),
             releases: Releases::default(),
+            refused: BTreeMap::new(),
             withdrawn: BTreeSet::new(),
             has_event_rules: false,
             architectures: BTreeMap::new(),

@@ -11,6 +11,8 @@ mod choose;
 mod offers;
 mod request;
 
+use std::collections::BTreeSet;
+
 use choose::{Choice, Demand, choose};
 use request::FleetRequest;
 
@@ -31,12 +33,14 @@ pub(super) async fn create(shared: &Shared, request: &Request, request_id: &str)
     let id = fleet_id(&shared.state().id(&shared.account));
     let denied = may_not_run(shared, request);
     let mut made = answer::Made::default();
+    let mut pools_refused = BTreeSet::new();
     for (capacity_type, units) in fleet.parts() {
         let offers = offers::of(shared, request, &fleet, capacity_type).await?;
         let demand = Demand { units, strategy: fleet.strategy(capacity_type), least: fleet.least(capacity_type) };
         let plain = offers.iter().map(|offered| &offered.offer).collect::<Vec<_>>();
         let Choice { launches, refused } = choose(&plain, &demand);
         for (index, error) in refused {
+            pools_refused.insert((offers[index].offer.instance_type.clone(), offers[index].offer.zone.clone()));
             made.refused(&offers[index], capacity_type, error);
         }
         for (index, count) in launches {
@@ -51,6 +55,10 @@ pub(super) async fn create(shared: &Shared, request: &Request, request_id: &str)
                 Err(error) => made.refused(offered, capacity_type, error),
             }
         }
+    }
+    let now = shared.clock.now();
+    for pool in pools_refused {
+        shared.state().refused.entry(pool).or_insert(now);
     }
     Ok(answer::of(request, request_id, &id, made))
 }

@@ -105,6 +105,7 @@ async fn xid_48_reboots_the_node() {
         let [node] = nodes else { return false };
         is_tainted(node) && !node.labels().contains_key("karpenter.sh/initialized")
     };
+    wait::until_all(ground.nodes(), Selection::all(), SOON, "its node is coming", is_coming).await.unwrap();
     let stays = wait::stays(ground.nodes(), Selection::all(), SOON / 12, "nothing is bought for its pod", is_coming);
     stays.await.unwrap();
 
