@@ -60,7 +60,7 @@ async fn two_hundred_spot_nodes_taken_back_in_ten_seconds_are_replaced() {
     let late = faults.insufficient_capacity(Pool::any().zone(ZONES[2]));
     let (from, begun) = (ground.ec2.clock().now(), Instant::now());
     // By pool, when EC2 said that it takes back the first of its instances.
-    let noticed: Mutex<BTreeMap<(String, String), Timestamp>> = Mutex::default();
+    let noticed: Mutex<Moments> = Mutex::default();
     let told = stream::iter(&there)
         .map(async |one| {
             let at = ground.ec2.clock().now();
@@ -108,20 +108,7 @@ async fn two_hundred_spot_nodes_taken_back_in_ten_seconds_are_replaced() {
 
     let asked = Asked::of(&ground, from);
     println!("{asked}");
-    let noticed = noticed.into_inner().unwrap();
-    // Calls that were on their way when the first notice or refusal came are answered; after that, nobody asks.
-    let early = |pool, since: Timestamp| {
-        let times = asked.by_pool.get(pool).into_iter().flatten();
-        times.filter(|&&at| at > since + SETTLED && at < since + BACK_OFF).count()
-    };
-    for (pool, at) in &noticed {
-        assert_eq!(early(pool, *at), 0, "{pool:?} is asked for although EC2 takes it back\n{asked}");
-    }
-    let refused = ground.ec2.refused();
-    assert!(refused.iter().any(|((_, zone), at)| zone == ZONES[2] && *at >= from), "the third zone was asked\n{asked}");
-    for (pool, at) in refused.iter().filter(|(_, at)| **at >= from) {
-        assert_eq!(early(pool, *at), 0, "{pool:?} is asked for before its time\n{asked}");
-    }
+    asked.respects(&noticed.into_inner().unwrap(), &ground.ec2.refused(), from);
     println!("room was there {:#} after the first notice", has_room.duration_since(from));
     ground.clear().await;
 }
@@ -189,6 +176,9 @@ impl Budget {
     }
 }
 
+/// Moments by pool: instance type and zone.
+type Moments = BTreeMap<(String, String), Timestamp>;
+
 /// When each spot pool was named in a launch.
 struct Asked {
     by_pool: BTreeMap<(String, String), Vec<Timestamp>>,
@@ -212,6 +202,23 @@ impl Asked {
             }
         }
         asked
+    }
+
+    /// Checks that nobody asks for a pool from its notice or first refusal on until the back-off ends. Calls that were on
+    /// their way then are answered.
+    fn respects(&self, noticed: &Moments, refused: &Moments, from: Timestamp) {
+        let early = |pool, since: Timestamp| {
+            let times = self.by_pool.get(pool).into_iter().flatten();
+            times.filter(|&&at| at > since + SETTLED && at < since + BACK_OFF).count()
+        };
+        for (pool, at) in noticed {
+            assert_eq!(early(pool, *at), 0, "{pool:?} is asked for although EC2 takes it back\n{self}");
+        }
+        let refused: Vec<_> = refused.iter().filter(|(_, at)| **at >= from).collect();
+        assert!(refused.iter().any(|((_, zone), _)| zone == ZONES[2]), "the third zone was asked\n{self}");
+        for (pool, at) in refused {
+            assert_eq!(early(pool, *at), 0, "{pool:?} is asked for before its time\n{self}");
+        }
     }
 }
 
