@@ -1,11 +1,11 @@
 //! Nodes whose claims have not been launched: they have what each instance type has that the claim allows.
 //!
-//! The cloud chooses type, zone and capacity type, so only the minimum over the types is certain; and what the claim was
-//! made for, since every one of them fits that. Three things are not certain of a node to come, and leave it with what
-//! it was made for:
+//! The cloud chooses type, zone and capacity type, so only the minimum over the types is certain; and what the claim
+//! was made for, since every one of them fits that. Three things are not certain of a node to come, and leave it with
+//! what it was made for:
 //!
-//! - a label that is still open and that a daemon asks for, or a pod excludes: its absence from the labels that are known
-//!   says nothing;
+//! - a label that is still open and that a daemon asks for, or a pod excludes: its absence from the labels that are
+//!   known says nothing;
 //! - devices and other extended resources that the claim does not request: the launch may leave them out, and the node
 //!   is initialized without them;
 //! - the settings of a class that is no longer that of the pool.
@@ -21,8 +21,8 @@ use rustc_hash::FxHashMap;
 
 use crate::{Manifests, NodeClaim, NodePool};
 
-/// Maximum number of claims that are looked at, so that a crowd of them costs no time: the others keep what they were made
-/// for.
+/// Maximum number of claims that are looked at, so that a crowd of them costs no time: the others keep what they were
+/// made for.
 const MOST: usize = 1000;
 
 /// A node of the problem whose claim has not been launched, with the types that the claim allows.
