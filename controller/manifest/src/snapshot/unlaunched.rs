@@ -48,6 +48,7 @@ pub(super) fn find(manifests: &Manifests, problem: &Problem) -> Vec<Unlaunched> 
     let catalogues: FxHashMap<&str, usize> = problem.pools.iter().map(|pool| (&*pool.name, pool.catalogue)).collect();
     let names: Vec<FxHashMap<&str, usize>> = problem.catalogues.iter().map(indices).collect();
     let decisive = decisive_keys(problem);
+    let defined: Vec<BTreeSet<&str>> = problem.catalogues.iter().map(|all| defined_among(all, &decisive)).collect();
     // After the Nodes come the claims without one.
     let nodes = problem.nodes.iter().enumerate().skip(manifests.nodes.len()).filter(|(_, node)| !node.deleting);
     let found = nodes.filter_map(|(node, model)| {
@@ -59,12 +60,11 @@ pub(super) fn find(manifests: &Manifests, problem: &Problem) -> Vec<Unlaunched> 
         }
         let types = allowed(&claim.requirements, &problem.catalogues[catalogue], &names[catalogue]);
         let all = problem.catalogues[catalogue].types();
-        let is_open = |key: &&str| {
-            model.labels.get(key).is_none()
-                && (claim.requirements.get(key).is_some() || types.iter().any(|one| defines(&all[*one], key)))
-        };
-        let is_certain = !types.is_empty() && !decisive.iter().any(is_open);
-        is_certain.then_some(Unlaunched { node, catalogue, types })
+        let is_unknown = |key: &str| model.labels.get(key).is_none();
+        let mut wanted = claim.requirements.iter().map(|(key, _)| &**key).filter(|key| decisive.contains(key));
+        let may_have = |key: &str| types.iter().any(|one| defines(&all[*one], key));
+        let is_open = wanted.any(is_unknown) || defined[catalogue].iter().any(|key| is_unknown(key) && may_have(key));
+        (!types.is_empty() && !is_open).then_some(Unlaunched { node, catalogue, types })
     });
     found.take(MOST).collect()
 }
@@ -78,6 +78,16 @@ fn decisive_keys(problem: &Problem) -> BTreeSet<&str> {
     let excluded = problem.specs.iter().flat_map(terms).filter(|(_, wanted)| wanted.allows_absence());
     let of_daemons = problem.daemons.iter().flat_map(|daemon| terms(&problem.specs[daemon.spec]));
     excluded.chain(of_daemons).map(|(key, _)| &**key).collect()
+}
+
+/// Returns those of the labels that nodes of some type of the catalogue may have: pods can name any number of others.
+fn defined_among<'k>(catalogue: &Catalogue, keys: &BTreeSet<&'k str>) -> BTreeSet<&'k str> {
+    let of_type = |one: &InstanceType| {
+        let offered = one.offerings.iter().map(|offering| &offering.requirements);
+        let all = [&one.requirements].into_iter().chain(offered).flat_map(Requirements::iter);
+        all.filter_map(|(key, _)| keys.get(&**key).copied()).collect::<Vec<_>>()
+    };
+    if keys.is_empty() { BTreeSet::new() } else { catalogue.iter().flat_map(of_type).collect() }
 }
 
 /// Returns true if a node of the type may have the label.
