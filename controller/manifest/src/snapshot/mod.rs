@@ -5,6 +5,7 @@
 //!               buffers  virtual pods                                                  ├─► sort::release ─► Problem
 //!               resolve  template to PodSpec (volumes, default_spread) ─► nodes, pools ┘   (nominated pods that
 //!                                                                                         do not fit are pending)
+//!               unlaunched, attach_limits  room of nodes to come, by the types that they may be ──► into the Problem
 //!               devices  resource claims as resources of nodes, types and pods ──► into the Problem, before release
 //!               disruption  constraints on disrupting nodes, pods and pools ─────────────────► ManagedNodes
 //! ```

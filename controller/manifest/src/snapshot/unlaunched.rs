@@ -51,8 +51,8 @@ pub(super) fn find(manifests: &Manifests, problem: &Problem) -> Vec<Unlaunched> 
     let defined: Vec<BTreeSet<&str>> = problem.catalogues.iter().map(|all| defined_among(all, &decisive)).collect();
     // After the Nodes come the claims without one.
     let nodes = problem.nodes.iter().enumerate().skip(manifests.nodes.len()).filter(|(_, node)| !node.deleting);
-    let found = nodes.filter_map(|(node, model)| {
-        let claim = claims.get(&*model.name)?;
+    let nodes = nodes.filter_map(|(node, model)| Some((node, model, *claims.get(&*model.name)?))).take(MOST);
+    let found = nodes.filter_map(|(node, model, claim)| {
         let pool = &**claim.meta.labels.get(NODE_POOL)?;
         let catalogue = *catalogues.get(pool)?;
         if pools.get(pool)?.class != claim.class {
@@ -66,7 +66,7 @@ pub(super) fn find(manifests: &Manifests, problem: &Problem) -> Vec<Unlaunched> 
         let is_open = wanted.any(is_unknown) || defined[catalogue].iter().any(|key| is_unknown(key) && may_have(key));
         (!types.is_empty() && !is_open).then_some(Unlaunched { node, catalogue, types })
     });
-    found.take(MOST).collect()
+    found.collect()
 }
 
 /// Returns the labels that daemons ask for, and those that pods exclude.

@@ -24,8 +24,8 @@ fn broke_no_rule(outcome: &Outcome) {
     assert_eq!(outcome.broken().collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
-/// Two hours in which each offering is without capacity for so many of twenty minutes, each at another time, while the load
-/// goes up and down. Returns the numbers of claims and of nodes.
+/// Two hours in which each offering is without capacity for so many of twenty minutes, each at another time, while the
+/// load goes up and down. Returns the numbers of claims and of nodes.
 fn short_of_capacity(minutes: usize) -> (usize, usize) {
     let mut text = "  length: 150m\n  events:\n".to_owned();
     let types = ["a.large", "a.xlarge", "a.2xlarge", "b.large", "b.xlarge", "b.2xlarge"];
@@ -59,8 +59,8 @@ fn while_capacity_comes_and_goes_a_node_takes_few_claims() {
     }
 }
 
-/// A pool at its limit, with 5,000 pods that wait for ninety minutes. Nothing is launched for them, and they are solved again
-/// with the longest pause, not at each turn.
+/// A pool at its limit, with 5,000 pods that wait for ninety minutes. Nothing is launched for them, and they are solved
+/// again with the longest pause, not at each turn.
 #[test]
 fn pool_at_its_limit_makes_no_work_of_what_waits() {
     let limit = "patch: {kind: NodePool, name: general, set: {spec: {limits: {cpu: '16'}}}}";
@@ -76,8 +76,7 @@ fn pool_at_its_limit_makes_no_work_of_what_waits() {
     assert!(outcome.solved <= 60, "solved {} times", outcome.solved);
 }
 
-/// Pods that must not be disrupted come again and again while nodes are being emptied. None of them is evicted; nodes that
-/// such a pod has reached stay.
+/// Pods that must not be disrupted come again and again while nodes are being emptied. None of them is evicted.
 #[test]
 fn pods_that_must_stay_are_not_evicted_from_nodes_that_empty() {
     let mut text = "  length: 3h\n  latencies: {job: 4m}\n  events:\n".to_owned();

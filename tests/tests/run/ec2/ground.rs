@@ -328,8 +328,8 @@ pub(crate) fn paired(claims: &[DynamicObject], ec2: &Ec2) {
     }
 }
 
-/// Number of launches that the controller has asked for, those that it repeated once. A class is tried out by a call that is
-/// refused.
+/// Number of launches that the controller has asked for, those that it repeated once. A class is tried out by a call
+/// that is refused.
 pub(crate) fn launches(ground: &Ground) -> usize {
     let mut tokens = BTreeSet::new();
     let fleets = ground.ec2.calls().by(CONTROLLER).of("CreateFleet");

@@ -204,8 +204,8 @@ impl Asked {
         asked
     }
 
-    /// Checks that nobody asks for a pool from its notice or first refusal on until the back-off ends. Calls that were on
-    /// their way then are answered.
+    /// Checks that nobody asks for a pool from its notice or first refusal on until the back-off ends. Calls that were
+    /// on their way then are answered.
     fn respects(&self, noticed: &Moments, refused: &Moments, from: Timestamp) {
         let early = |pool, since: Timestamp| {
             let times = self.by_pool.get(pool).into_iter().flatten();

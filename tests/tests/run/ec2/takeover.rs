@@ -45,7 +45,8 @@ async fn counted(replica: &Replica, metric: &str, label: &str) -> u64 {
 }
 
 /// Waits until Muster has looked at everything: it leads, has reconciled every claim, has asked AWS for all that it
-/// asks for, and has decided which nodes go. It decides again within ten seconds of each change, and callers watch for longer.
+/// asks for, and has decided which nodes go. It decides again within ten seconds of each change, and callers watch for
+/// longer.
 async fn has_looked(ground: &Ground, replica: &Replica, claims: usize) {
     let is_stamped = |claim: &DynamicObject| {
         let version = claim.annotations().get("karpenter.k8s.aws/ec2nodeclass-hash-version");
