@@ -43,14 +43,14 @@ impl Pass<'_> {
         proposal
     }
 
-    /// Returns the savings of executing `parts` together, in USD per hour, minus the price of the moves, for the worse
-    /// of two orders in which pods are recreated, since the order is not known. Pods for which a node is bought again
+    /// Returns the savings of executing `parts` together, in USD per hour, minus the price of the moves, for the worst
+    /// of some orders in which pods are recreated, since the order is not known. Pods for which a node is bought again
     /// count as two moves. Negative infinity if some pods would have no place.
     fn delivered(&mut self, parts: &[(Trial, Offer)]) -> f64 {
         let joined = Trial::joined(parts.iter().map(|(part, _)| part.clone()).collect());
         let savings: f64 = parts.iter().map(|(_, offer)| offer.savings).sum();
         let move_price = self.world.settings.move_price;
-        let gain = self.orders(&joined).map(|order| {
+        let gain = self.orders(&joined).into_iter().map(|order| {
             let trial = joined.in_order(&order);
             let replayed = self.world.as_scheduled(|world| {
                 world.without(&trial.nodes, &trial.pods, |world| {
@@ -63,14 +63,14 @@ impl Pass<'_> {
             let moves = trial.pods.len() + replayed.left_over;
             savings - (replayed.expected_price - trial.price()) - moves as f64 * move_price
         });
-        gain.into_iter().fold(f64::INFINITY, f64::min)
+        gain.fold(f64::INFINITY, f64::min)
     }
 
-    /// Returns two orders in which the pods of `trial` may be recreated. Draining a consolidated node evicts pods with
+    /// Returns orders in which the pods of `trial` may be recreated. Draining a consolidated node evicts pods with
     /// volumes before others, and these return once the volume is free: before all others at the soonest, and unless a
     /// budget holds them, after the pods of nodes without volumes at the latest. The other pods are as listed, and
-    /// reversed.
-    fn orders(&self, trial: &Trial) -> [Vec<usize>; 2] {
+    /// reversed; where there are volumes, also node by node, and as listed behind those that come late.
+    fn orders(&self, trial: &Trial) -> Vec<Vec<usize>> {
         let has_volumes = |&pod: &usize| {
             let spec = &self.world.problem.specs[self.world.pod(trial.pods[pod]).spec];
             !spec.attachments.is_empty() || !spec.volume_terms.is_empty()
@@ -78,9 +78,20 @@ impl Pass<'_> {
         let (with, without): (Vec<usize>, Vec<usize>) = (0..trial.pods.len()).partition(has_volumes);
         let wait: BTreeSet<usize> = with.iter().map(|&pod| trial.pods[pod].0).collect();
         let (last, first): (Vec<usize>, Vec<usize>) =
-            without.iter().rev().partition(|&&pod| wait.contains(&trial.pods[pod].0));
-        let forth = with.iter().chain(&without).copied().collect();
-        let back = first.into_iter().chain(with.iter().copied()).chain(last).collect();
-        [forth, back]
+            without.iter().copied().partition(|&pod| wait.contains(&trial.pods[pod].0));
+        let forth: Vec<usize> = with.iter().chain(&without).copied().collect();
+        let back: Vec<usize> = first.iter().rev().chain(&with).chain(last.iter().rev()).copied().collect();
+        if with.is_empty() {
+            return vec![forth, back];
+        }
+        let late: Vec<usize> = first.iter().chain(&with).chain(&last).copied().collect();
+        let mut in_turn: Vec<usize> = first;
+        let mut waiting: Vec<usize> = with.iter().chain(&last).copied().collect();
+        // Stable: of each node those with volumes come first.
+        waiting.sort_by_key(|&pod| trial.pods[pod].0);
+        in_turn.extend(waiting);
+        let mut orders = vec![forth, back, late, in_turn];
+        orders.dedup();
+        orders
     }
 }
