@@ -37,10 +37,9 @@ impl CommandNode {
         let around = cluster.around(claim)?;
         let node = around.nodes.first().copied().cloned();
         let name = node.as_ref().and_then(|node| node.metadata.name.as_deref());
-        let is_told = |pod: &&LivePod| pod.waits() && pod.pod.nominated_node.as_deref() == name;
-        let told = name.and_then(|_| cluster.unbound().find(is_told)).map(|pod| &*pod.pod.path);
+        let nominated = name.and_then(|name| cluster.nominated_to(name).next()).map(|pod| &*pod.pod.path);
         let planned = plan.placed_on(claim).filter(|path| cluster.pod(path).is_some_and(LivePod::waits));
-        let promised_to = planned.chain(told).min().map(str::to_owned);
+        let promised_to = planned.chain(nominated).min().map(str::to_owned);
         let pool = around.pool.cloned();
         let residents = around.residents().to_vec();
         Some(Self { claim: around.claim.clone(), pool, node, residents, promised_to })

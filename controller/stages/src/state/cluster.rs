@@ -32,6 +32,8 @@ pub struct Cluster {
 
     pub(super) pods: BTreeMap<Arc<str>, Box<LivePod>>,
     pub(super) pods_by_node: Index,
+    /// Pods that wait, by the Node that they are nominated to.
+    pub(super) pods_by_nomination: Index,
     /// Pods that wait for a node, as input of provisioning: read several times a second while many are pending.
     pub(super) unbound: BTreeMap<Arc<str>, Arc<PendingPod>>,
     /// Number of times that a pod was seen to enter a scheduler's queue, for the first time or again.
@@ -272,13 +274,18 @@ impl Cluster {
         self.unbound.keys().filter_map(|path| self.pod(path))
     }
 
-    /// Returns the progress of the default scheduler with these.
+    /// Returns those of them that are nominated to `node`, by path.
+    pub fn nominated_to(&self, node: &str) -> impl Iterator<Item = &LivePod> {
+        self.pods_by_nomination.get(node).filter_map(|path| self.pod(path))
+    }
+
+    /// Returns the progress of the default scheduler with the unbound pods.
     #[must_use]
     pub const fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// Returns the number of these.
+    /// Returns the number of pods without a node that want one.
     #[must_use]
     pub fn count_unbound(&self) -> usize {
         self.unbound.len()

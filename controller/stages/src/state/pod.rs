@@ -91,6 +91,12 @@ impl LivePod {
         self.pod.node.is_none() && !self.pod.terminal && !self.pod.deleting
     }
 
+    /// Returns the Node that it is nominated to while it waits.
+    #[must_use]
+    pub fn nomination(&self) -> Option<&Arc<str>> {
+        self.pod.nominated_node.as_ref().filter(|_| self.waits())
+    }
+
     /// Returns true if kube-scheduler's default profile is responsible for it.
     #[must_use]
     pub fn is_of_default_scheduler(&self) -> bool {

@@ -114,6 +114,8 @@ impl Cluster {
         let told = old.as_ref().filter(|old| old.uid == pod.uid).and_then(|old| old.pod.nominated_node.as_ref());
         changed.has_strayed |= told.is_some() && old_node.is_none() && node.is_some() && told != node.as_ref();
         self.pods_by_node.shift(old_node.as_ref(), node.as_ref(), &path);
+        let old_nomination = old.as_deref().and_then(LivePod::nomination);
+        self.pods_by_nomination.shift(old_nomination, pod.nomination(), &path);
         if pod.waits() {
             if is_news {
                 let mut pending_pod = pod.pending_pod();
@@ -156,6 +158,7 @@ impl Cluster {
     fn forget_pod(&mut self, path: &str, changed: &mut Changed) {
         let Some((path, pod)) = self.pods.remove_entry(path) else { return };
         self.pods_by_node.shift(pod.pod.node.as_ref(), None, &path);
+        self.pods_by_nomination.shift(pod.nomination(), None, &path);
         self.unbound.remove(&path);
         note_move(Some(&pod), None, changed);
         changed.milestones.push(Milestone::PodGone(Arc::clone(&path)));

@@ -1,6 +1,6 @@
 //! What is found by index is what a scan finds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
 use muster_api::{NodeClaim, labels};
@@ -84,6 +84,12 @@ fn pending_pods_are_found(cluster: &Cluster, pods: &[Pod]) -> Result<(), TestCas
         });
         prop_assert_eq!(found, Some(scanned));
     }
+    for node in ["x0", "x1", "x2"] {
+        let is_nominated = |pod: &&Pod| pod.status.as_ref().unwrap().nominated_node_name.as_deref() == Some(node);
+        let scanned = pods.iter().filter(waits).filter(is_nominated).map(|pod| PendingPod::of(pod).path());
+        let found = cluster.nominated_to(node).map(|pod| pod.pod.path.to_string());
+        prop_assert_eq!(found.collect::<Vec<_>>(), Vec::from_iter(scanned.collect::<BTreeSet<_>>()));
+    }
     Ok(())
 }
 
@@ -135,8 +141,8 @@ proptest! {
         for (kind, path) in left.keys() {
             cluster.remove(*kind, path);
         }
-        let indexes = [&cluster.pods_by_node, &cluster.nodes_by_provider, &cluster.claims_by_provider, &cluster.claims_by_pool,
+        let indexes = [&cluster.pods_by_node, &cluster.pods_by_nomination, &cluster.nodes_by_provider, &cluster.claims_by_provider, &cluster.claims_by_pool,
                        &cluster.claims_by_instance, &cluster.claims_by_class, &cluster.attachments_by_node, &cluster.slices_by_node];
-        prop_assert_eq!(indexes.map(super::super::index::Index::len), [0; 8]);
+        prop_assert_eq!(indexes.map(super::super::index::Index::len), [0; 9]);
     }
 }

@@ -230,7 +230,7 @@ fn pod(mut meta: Value, ask: &mut dyn FnMut(u32) -> u32) -> Value {
     }
     let phase = pick(&["Pending", "Running", "Running", "Succeeded"], ask(4));
     let status = json!({
-        "phase": phase, "startTime": "2026-01-01T00:00:10Z",
+        "phase": phase, "startTime": "2026-01-01T00:00:10Z", "nominatedNodeName": pick(&["", "x0", "x1", "x2"], ask(4)),
         "conditions": [{"type": "PodScheduled", "status": "False", "reason": pick(&["Unschedulable", "SchedulingGated"], ask(2))}],
         "containerStatuses": [{"name": "c", "image": "i", "state": {"running": {}}}],
     });
