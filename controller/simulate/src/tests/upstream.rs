@@ -76,6 +76,22 @@ fn pool_at_its_limit_makes_no_work_of_what_waits() {
     assert!(outcome.solved <= 60, "solved {} times", outcome.solved);
 }
 
+/// 2,170 pods come in one second. Seen upstream: a pass over them took longer than it may, and was repeated.
+#[test]
+#[ignore = "scale: two minutes"]
+fn two_thousand_pods_at_once_are_planned_in_one_pass() {
+    let come = "scale: {kind: Deployment, namespace: shop, name: batch, replicas: 2170}";
+    let outcome = day(script(&format!("  length: 12m\n  events:\n  - {{at: 8m, {come}}}\n")), 0);
+    broke_no_rule(&outcome);
+    assert_eq!(outcome.glance.waiting, 0, "{:?}", outcome.glance);
+    let came = outcome.trace.iter().filter(|entry| matches!(entry.event, Event::PodsCame { pods, .. } if pods > 2000));
+    let came: Vec<_> = came.map(|entry| entry.at).collect();
+    let [came] = came[..] else { panic!("at once: {came:?}") };
+    let claims = outcome.trace.iter().filter(|entry| matches!(entry.event, Event::ClaimAndNode { .. }));
+    let passes: BTreeSet<_> = claims.map(|entry| entry.at).filter(|at| *at >= came).collect();
+    assert_eq!(passes.len(), 1, "{passes:?}");
+}
+
 /// Pods that must not be disrupted come again and again while nodes are being emptied. None of them is evicted.
 #[test]
 fn pods_that_must_stay_are_not_evicted_from_nodes_that_empty() {
