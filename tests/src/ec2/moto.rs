@@ -34,6 +34,9 @@ const SETTINGS: [(&str, &str); 4] = [
     ("AWS_SECRET_ACCESS_KEY", "testing"),
 ];
 
+/// The program that is started in place of `moto_server`.
+const SERVER: &str = include_str!("moto_server.py");
+
 /// A running moto.
 #[derive(Debug)]
 pub struct Moto {
@@ -64,7 +67,11 @@ impl Moto {
     pub async fn start(spawner: &Spawner) -> Result<Self> {
         let images = spawner.logs().join("moto-images.json");
         fs_err::write(&images, images::for_moto())?;
-        let program = Program::new("moto", programs::path("moto_server")?).args(["-H", "127.0.0.1", "-p", "0"]);
+        let script = spawner.logs().join("moto-server.py");
+        fs_err::write(&script, SERVER)?;
+        // That of moto's own environment.
+        let python = programs::path("moto_server")?.with_file_name("python3");
+        let program = Program::new("moto", python).arg(script).args(["-H", "127.0.0.1", "-p", "0"]);
         let program = program.env("MOTO_AMIS_PATH", images);
         let program = SETTINGS.iter().fold(program, |program, (name, value)| program.env(name, value));
         let mut running = spawner.start(&program)?;
