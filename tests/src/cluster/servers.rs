@@ -15,8 +15,8 @@ use crate::programs;
 /// large cluster that is shared; with them a thousand pods take over a minute.
 const REQUESTS: (&str, &str) = ("300", "600");
 
-/// Growth of a heap, in percent, between two collections of garbage. Most of what a server allocates it allocates when it
-/// starts, and it lives for a minute.
+/// Growth of a heap, in percent, between two collections of garbage. Most of what a server allocates it allocates when
+/// it starts, and it lives for a minute.
 const GARBAGE: &str = "400";
 
 /// Files and addresses that the servers share.

@@ -1,7 +1,7 @@
 """moto's server, without two searches that cost it most of its time.
 
-Tags of a resource are looked up, where moto matches patterns with every tag of the account. The service that a host name
-belongs to is remembered, where moto lists its own folder under a lock for every request.
+Tags of a resource are looked up, where moto matches patterns with every tag of the account. The service that a host
+name belongs to is remembered, where moto lists its own folder under a lock for every request.
 """
 
 import functools

@@ -50,7 +50,11 @@ impl Pass<'_> {
         let joined = Trial::joined(parts.iter().map(|(part, _)| part.clone()).collect());
         let savings: f64 = parts.iter().map(|(_, offer)| offer.savings).sum();
         let move_price = self.world.settings.move_price;
-        let gain = self.orders(&joined).into_iter().map(|order| {
+        let has_volumes = |pod: usize| {
+            let spec = &self.world.problem.specs[self.world.pod(joined.pods[pod]).spec];
+            !spec.attachments.is_empty() || !spec.volume_terms.is_empty()
+        };
+        let gain = orders(&joined.pods, has_volumes).into_iter().map(|order| {
             let trial = joined.in_order(&order);
             let replayed = self.world.as_scheduled(|world| {
                 world.without(&trial.nodes, &trial.pods, |world| {
@@ -65,33 +69,50 @@ impl Pass<'_> {
         });
         gain.fold(f64::INFINITY, f64::min)
     }
+}
 
-    /// Returns orders in which the pods of `trial` may be recreated. Draining a consolidated node evicts pods with
-    /// volumes before others, and these return once the volume is free: before all others at the soonest, and unless a
-    /// budget holds them, after the pods of nodes without volumes at the latest. The other pods are as listed, and
-    /// reversed; where there are volumes, also node by node, and as listed behind those that come late.
-    fn orders(&self, trial: &Trial) -> Vec<Vec<usize>> {
-        let has_volumes = |&pod: &usize| {
-            let spec = &self.world.problem.specs[self.world.pod(trial.pods[pod]).spec];
-            !spec.attachments.is_empty() || !spec.volume_terms.is_empty()
-        };
-        let (with, without): (Vec<usize>, Vec<usize>) = (0..trial.pods.len()).partition(has_volumes);
-        let wait: BTreeSet<usize> = with.iter().map(|&pod| trial.pods[pod].0).collect();
-        let (last, first): (Vec<usize>, Vec<usize>) =
-            without.iter().copied().partition(|&pod| wait.contains(&trial.pods[pod].0));
-        let forth: Vec<usize> = with.iter().chain(&without).copied().collect();
-        let back: Vec<usize> = first.iter().rev().chain(&with).chain(last.iter().rev()).copied().collect();
-        if with.is_empty() {
-            return vec![forth, back];
-        }
-        let late: Vec<usize> = first.iter().chain(&with).chain(&last).copied().collect();
-        let mut in_turn: Vec<usize> = first;
+/// Returns orders in which pods, listed by node, may be recreated. Draining a consolidated node evicts pods with
+/// volumes before others, and these return once the volume is free: before all others at the soonest, and unless a
+/// budget holds them, after the pods of nodes without volumes at the latest.
+///
+/// Without volumes: as listed, and reversed. With volumes, up to four: those with volumes first; after the pods of
+/// other nodes, these as listed or reversed; after those, node by node.
+fn orders(pods: &[(usize, usize)], has_volumes: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+    let (with, without): (Vec<usize>, Vec<usize>) = (0..pods.len()).partition(|&pod| has_volumes(pod));
+    let wait: BTreeSet<usize> = with.iter().map(|&pod| pods[pod].0).collect();
+    let (last, first): (Vec<usize>, Vec<usize>) = without.iter().copied().partition(|&pod| wait.contains(&pods[pod].0));
+    let soonest: Vec<usize> = with.iter().chain(&without).copied().collect();
+    let reversed: Vec<usize> = first.iter().rev().chain(&with).chain(last.iter().rev()).copied().collect();
+    let mut orders = vec![soonest, reversed];
+    if !with.is_empty() {
+        orders.push(first.iter().chain(&with).chain(&last).copied().collect());
         let mut waiting: Vec<usize> = with.iter().chain(&last).copied().collect();
         // Stable: of each node those with volumes come first.
-        waiting.sort_by_key(|&pod| trial.pods[pod].0);
-        in_turn.extend(waiting);
-        let mut orders = vec![forth, back, late, in_turn];
-        orders.dedup();
-        orders
+        waiting.sort_by_key(|&pod| pods[pod].0);
+        orders.push(first.into_iter().chain(waiting).collect());
+    }
+    orders.sort_unstable();
+    orders.dedup();
+    orders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_with_volumes_return_soon_late_and_node_by_node() {
+        // Two pods of node 0 without volumes; of nodes 1 and 2 the second pod has one.
+        let pods = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)];
+        let orders_of = |with: &[usize]| orders(&pods, |pod| with.contains(&pod));
+        assert_eq!(orders_of(&[]), [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0]]);
+        let expected = [[0, 1, 3, 2, 5, 4], [0, 1, 3, 5, 2, 4], [1, 0, 3, 5, 4, 2], [3, 5, 0, 1, 2, 4]];
+        assert_eq!(orders_of(&[3, 5]), expected);
+    }
+
+    #[test]
+    fn equal_orders_are_replayed_once() {
+        assert_eq!(orders(&[(0, 0), (0, 1)], |pod| pod == 0), [[0, 1]]);
+        assert_eq!(orders(&[(0, 0)], |_| false), [[0]]);
     }
 }

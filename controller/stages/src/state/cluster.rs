@@ -274,7 +274,7 @@ impl Cluster {
         self.unbound.keys().filter_map(|path| self.pod(path))
     }
 
-    /// Returns those of them that are nominated to `node`, by path.
+    /// Returns the waiting pods that are nominated to `node`, by path.
     pub fn nominated_to(&self, node: &str) -> impl Iterator<Item = &LivePod> {
         self.pods_by_nomination.get(node).filter_map(|path| self.pod(path))
     }

@@ -1,7 +1,7 @@
 //! Volumes of pods on nodes that do not exist yet: a node gets no more of them than its type attaches.
 //!
-//! The volumes are there, so that no provisioner is needed. An m5.large attaches 27, of which its own and a second network
-//! interface take one each; an m7i.16xlarge attaches 48 beside its interfaces.
+//! The volumes are there, so that no provisioner is needed. An m5.large attaches 27, of which its own and a second
+//! network interface take one each; an m7i.16xlarge attaches 48 beside its interfaces.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -85,8 +85,12 @@ async fn driver(client: Client) {
         let driver = json!({"name": DRIVER, "nodeID": name, "allocatable": {"count": count}});
         let of_node: CSINode =
             serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"drivers": [driver]}})).unwrap();
-        // It may be there already, and a Node that was changed meanwhile comes again.
-        let _there = said.create(&PostParams::default(), &of_node).await;
+        match said.create(&PostParams::default(), &of_node).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(error) => panic!("{error}"),
+        }
+        // A Node that was changed meanwhile comes again.
         let version = node.resource_version();
         let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": others}});
         let _changed = nodes.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
@@ -124,8 +128,8 @@ impl Ground {
         self.apply(&objects).await;
     }
 
-    /// The class, two equal pools of nodes of both types on which the driver starts; and the driver.
-    async fn attaching(&self) -> JoinSet<()> {
+    /// The class, and two equal pools of nodes of both types that wait for the driver.
+    async fn wait_for_driver(&self) {
         let types = LIMITS.map(|(name, _)| name);
         let general = pool(&json!({
             "startupTaints": [{"key": STARTUP_TAINT, "effect": "NoExecute"}],
@@ -134,6 +138,10 @@ impl Ground {
         let mut other = general.clone();
         other["metadata"]["name"] = json!("other");
         self.apply(&[self.class(json!({})), general, other]).await;
+    }
+
+    /// Starts the driver on all nodes.
+    fn driver(&self) -> JoinSet<()> {
         let mut drivers = JoinSet::new();
         drivers.spawn(driver(self.kube()));
         drivers
@@ -154,10 +162,12 @@ impl Ground {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_node_gets_no_more_volumes_than_it_can_attach() {
     let ground = Ground::bare("run ec2 suite").await;
-    let _drivers = ground.attaching().await;
+    ground.wait_for_driver().await;
     ground.deploy_with_volumes(0..4).await;
     let _controller = ground.controller().await;
-    // All four would fit on one node by what they ask for.
+    // All four would fit on one node by what they ask for, and nothing says otherwise before the driver starts.
+    ground.ec2.wait_for_calls(SOON, |_| launches(&ground) >= 2).await.unwrap();
+    let _drivers = ground.driver();
     ground.running(4, SOON).await;
     ground.have_launched(2).await;
 }
@@ -165,7 +175,8 @@ async fn a_new_node_gets_no_more_volumes_than_it_can_attach() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stateful_sets_with_forty_volumes_wait_for_no_attachment() {
     let ground = Ground::bare("run ec2 suite").await;
-    let _drivers = ground.attaching().await;
+    ground.wait_for_driver().await;
+    let _drivers = ground.driver();
     let _controller = ground.controller().await;
     // Pods of both kinds on one node would be a question of whom kube-scheduler tries first.
     let narrow = ["a", "b", "c"].into_iter().flat_map(|name| stateful_set(name, "general", 40, 1));

@@ -141,8 +141,9 @@ proptest! {
         for (kind, path) in left.keys() {
             cluster.remove(*kind, path);
         }
-        let indexes = [&cluster.pods_by_node, &cluster.pods_by_nomination, &cluster.nodes_by_provider, &cluster.claims_by_provider, &cluster.claims_by_pool,
-                       &cluster.claims_by_instance, &cluster.claims_by_class, &cluster.attachments_by_node, &cluster.slices_by_node];
+        let indexes = [&cluster.pods_by_node, &cluster.pods_by_nomination, &cluster.nodes_by_provider,
+                       &cluster.claims_by_provider, &cluster.claims_by_pool, &cluster.claims_by_instance,
+                       &cluster.claims_by_class, &cluster.attachments_by_node, &cluster.slices_by_node];
         prop_assert_eq!(indexes.map(super::super::index::Index::len), [0; 9]);
     }
 }
