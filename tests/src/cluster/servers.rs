@@ -17,7 +17,7 @@ const REQUESTS: (&str, &str) = ("300", "600");
 
 /// Growth of a heap, in percent, between two collections of garbage. Most of what a server allocates it allocates when
 /// it starts, and it lives for a minute.
-const GARBAGE: &str = "400";
+const HEAP_GROWTH: &str = "400";
 
 /// Files and addresses that the servers share.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Layout<'_> {
     /// A server as `NAME-PART`, in the network of the control plane.
     fn program(&self, part: &str, path: PathBuf) -> Program {
         let program = Program::new(format!("{}-{part}", self.options.name), path).in_folder(self.folder);
-        let program = program.env("GOGC", GARBAGE);
+        let program = program.env("GOGC", HEAP_GROWTH);
         match self.options.network.namespace() {
             Some(namespace) => program.in_network(namespace),
             None => program,

@@ -22,7 +22,7 @@ const VOLUMES: usize = 10;
 const DRIVER: &str = "ebs.csi.aws.com";
 /// Keeps pods from a node until the driver has said there how many volumes it attaches.
 const STARTUP_TAINT: &str = "ebs.csi.aws.com/agent-not-ready";
-/// What the driver says of a new node with one disk, by instance type.
+/// Limits that the driver states of new nodes with one disk, by instance type.
 const LIMITS: [(&str, u32); 2] = [("m5.large", 25), ("m7i.16xlarge", 47)];
 
 /// A volume that is kept for the claim of this name.
@@ -67,8 +67,8 @@ fn stateful_set(name: &str, pool: &str, replicas: usize, volumes: usize) -> Vec<
     objects
 }
 
-/// Says of each node how many volumes it attaches, and lets pods there, as the driver does: for ever.
-async fn driver(client: Client) {
+/// States on each node how many volumes it attaches, and removes the startup taint, as the driver does: for ever.
+async fn drive(client: Client) {
     let nodes: Api<Node> = Api::all(client.clone());
     let said: Api<CSINode> = Api::all(client);
     let mut seen = pin!(watcher(nodes.clone(), Config::default()).default_backoff().applied_objects());
@@ -128,8 +128,8 @@ impl Ground {
         self.apply(&objects).await;
     }
 
-    /// The class, and two equal pools of nodes of both types that wait for the driver.
-    async fn wait_for_driver(&self) {
+    /// Creates the class, and two equal pools of nodes of both types that wait for the driver.
+    async fn furnish_for_driver(&self) {
         let types = LIMITS.map(|(name, _)| name);
         let general = pool(&json!({
             "startupTaints": [{"key": STARTUP_TAINT, "effect": "NoExecute"}],
@@ -140,11 +140,11 @@ impl Ground {
         self.apply(&[self.class(json!({})), general, other]).await;
     }
 
-    /// Starts the driver on all nodes.
-    fn driver(&self) -> JoinSet<()> {
-        let mut drivers = JoinSet::new();
-        drivers.spawn(driver(self.kube()));
-        drivers
+    /// Starts the driver on all nodes. It ends with the value.
+    fn start_driver(&self) -> JoinSet<()> {
+        let mut driver = JoinSet::new();
+        driver.spawn(drive(self.kube()));
+        driver
     }
 
     /// Checks that so many nodes were launched, whatever has become of them.
@@ -162,12 +162,12 @@ impl Ground {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_node_gets_no_more_volumes_than_it_can_attach() {
     let ground = Ground::bare("run ec2 suite").await;
-    ground.wait_for_driver().await;
+    ground.furnish_for_driver().await;
     ground.deploy_with_volumes(0..4).await;
     let _controller = ground.controller().await;
     // All four would fit on one node by what they ask for, and nothing says otherwise before the driver starts.
     ground.ec2.wait_for_calls(SOON, |_| launches(&ground) >= 2).await.unwrap();
-    let _drivers = ground.driver();
+    let _driver = ground.start_driver();
     ground.running(4, SOON).await;
     ground.have_launched(2).await;
 }
@@ -175,8 +175,8 @@ async fn a_new_node_gets_no_more_volumes_than_it_can_attach() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stateful_sets_with_forty_volumes_wait_for_no_attachment() {
     let ground = Ground::bare("run ec2 suite").await;
-    ground.wait_for_driver().await;
-    let _drivers = ground.driver();
+    ground.furnish_for_driver().await;
+    let _driver = ground.start_driver();
     let _controller = ground.controller().await;
     // Pods of both kinds on one node would be a question of whom kube-scheduler tries first.
     let narrow = ["a", "b", "c"].into_iter().flat_map(|name| stateful_set(name, "general", 40, 1));
