@@ -107,7 +107,7 @@ pub(crate) fn problem(
     for &(pod, node) in places {
         let Pod { name, spec } = &problem.pods[pod];
         let bound = BoundPod { name: Arc::clone(name), spec: *spec, counts: true, planned, daemon: false };
-        again.nodes[node].bind(bound, &problem.specs);
+        again.nodes[node].bound.push(bound);
     }
     again.pods = left_over.iter().map(|&pod| problem.pods[pod].clone()).collect();
     draw(&mut again, solution.new_nodes.iter().map(|node| (node.pool, node.instance_type, node.offering)));

@@ -111,7 +111,7 @@ fn disks_of_class(class: &NodeClass) -> u32 {
 /// least of them if the type has not been chosen.
 fn limit_starting_nodes(problem: &mut Problem, catalogue_of: &BTreeMap<Arc<str>, usize>, unlaunched: &[Unlaunched]) {
     let open: FxHashMap<usize, &Unlaunched> = unlaunched.iter().map(|one| (one.node, one)).collect();
-    let Problem { nodes, catalogues, specs, .. } = problem;
+    let Problem { nodes, catalogues, .. } = problem;
     let starting = nodes.iter_mut().enumerate().filter(|(_, node)| !node.initialized && !node.deleting);
     for (number, node) in starting {
         let mut limits: BTreeMap<Arc<str>, u32> = BTreeMap::new();
@@ -126,12 +126,7 @@ fn limit_starting_nodes(problem: &mut Problem, catalogue_of: &BTreeMap<Arc<str>,
             catalogues[catalogue].iter().find(|one| &*one.name == name).into_iter().for_each(least);
         }
         limits.retain(|driver, _| !knows(node, driver));
-        for (driver, limit) in limits {
-            let bound = node.bound.iter().flat_map(|bound| &specs[bound.spec].attachments);
-            let used: BTreeSet<&Arc<str>> = bound.filter(|one| one.driver == driver).map(|one| &one.claim).collect();
-            let left = limit.saturating_sub(u32::try_from(used.len()).unwrap_or(u32::MAX));
-            node.attach_limits.push((driver, left));
-        }
+        node.attach_limits.extend(limits);
         node.attach_limits.sort();
     }
 }

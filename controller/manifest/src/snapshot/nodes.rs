@@ -374,21 +374,19 @@ fn fits(spec: &PodSpec, labels: &Requirements, taints: &[Taint]) -> bool {
         && taints.iter().all(|taint| !taint.repels() || tolerated(taint))
 }
 
-/// Returns the number of volumes that a node can still attach, by driver: the limits minus the volumes of its pods and
-/// those still attached for deleted pods.
+/// Returns the number of volumes that a node can attach for its pods, by driver: the limits minus the volumes that are
+/// still attached for deleted pods.
 fn attach_limits(node: &CsiNode, pods: &[Bound], manifests: &Manifests, problem: &Problem) -> Vec<(Arc<str>, u32)> {
-    let mut used: BTreeSet<(&str, &str)> = BTreeSet::new();
-    for pod in pods {
-        let attachments = problem.specs.get(pod.pod.spec).map_or(&[][..], |spec| &spec.attachments);
-        used.extend(attachments.iter().map(|attachment| (&*attachment.driver, &*attachment.claim)));
-    }
+    let of_pods = pods.iter().filter_map(|pod| problem.specs.get(pod.pod.spec)).flat_map(|spec| &spec.attachments);
+    let of_pods: BTreeSet<(&str, &str)> = of_pods.map(|volume| (&*volume.driver, &*volume.claim)).collect();
+    let mut others: BTreeSet<(&str, &str)> = BTreeSet::new();
     for attachment in manifests.volume_attachments.iter().filter(|attachment| attachment.node == node.name) {
         let Some(name) = &attachment.volume else { continue };
         let claim = manifests.volumes.get(name).and_then(|volume| volume.claim.as_ref()).unwrap_or(name);
-        used.insert((&attachment.driver, claim));
+        others.insert((&attachment.driver, claim));
     }
     let left = |(driver, limit): &(Arc<str>, u32)| {
-        let count = used.iter().filter(|(of, _)| *of == &**driver).count();
+        let count = others.difference(&of_pods).filter(|(of, _)| *of == &**driver).count();
         (Arc::clone(driver), limit.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX)))
     };
     let mut limits: Vec<(Arc<str>, u32)> = node.limits.iter().map(left).collect();

@@ -33,7 +33,7 @@ pub fn carried_out(input: &DisruptionInput, decision: &Decision, now: Timestamp)
         };
         for (node, pods) in &command.existing {
             for (pod, node_pod) in take(pods) {
-                after.problem.nodes[*node].bind(pod, &input.problem.specs);
+                after.problem.nodes[*node].bound.push(pod);
                 if let Some(managed_node) = &mut after.managed_nodes[*node] {
                     managed_node.node_pods.push(node_pod);
                     managed_node.last_pod_event = Some(now);
@@ -73,7 +73,7 @@ pub(crate) fn join(
     let problem = &mut input.problem;
     let mut up = node_when_up(problem, node, name);
     let (bound, node_pods): (Vec<BoundPod>, Vec<NodePod>) = pods.into_iter().unzip();
-    bound.into_iter().for_each(|pod| up.bind(pod, &problem.specs));
+    up.bound = bound;
     let pool = &mut problem.pools[node.pool];
     pool.usage.add(&problem.catalogues[pool.catalogue][node.instance_type].capacity);
     pool.usage.add(&one_node());
@@ -139,7 +139,7 @@ pub fn populated(
     };
     for (node, pods) in &solution.existing {
         for (pod, node_pod) in settle(pods) {
-            input.problem.nodes[*node].bind(pod, &input.problem.specs);
+            input.problem.nodes[*node].bound.push(pod);
             if let Some(managed_node) = &mut input.managed_nodes[*node] {
                 managed_node.node_pods.push(node_pod);
             }

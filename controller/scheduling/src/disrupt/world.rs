@@ -202,7 +202,7 @@ impl<'a> World<'a> {
         };
         for (node, placed) in existing {
             let node = &mut self.problem.nodes[*node];
-            placed.iter().map(bound).for_each(|pod| node.bind(pod, &self.problem.specs));
+            node.bound.extend(placed.iter().map(bound));
         }
         draw(&mut self.problem, launched.iter().map(|node| (node.pool, node.instance_type, node.offering)));
         // The requests of a launch include pods and daemons: the pods must be present to separate the two.

@@ -43,7 +43,7 @@ pub struct Exchange {
 /// equivalent pods, the one with the higher index moves.
 ///
 /// If every place holds, nothing moves. A node that its own bound pods overcommit keeps none of the places of pods that
-/// request the scarce resource.
+/// request the scarce resource. Pods whose volumes their node cannot attach leave, the last ones first.
 ///
 /// ```
 /// use muster_scheduling::exchange;

@@ -245,23 +245,41 @@ impl<'a> Table<'a> {
         moves
     }
 
-    /// Removes pods from seats where not all fit, and returns them: the one to three pods that free enough and request
-    /// least, otherwise one pod after the other, the largest first.
+    /// Removes pods from seats where not all fit, and returns them: the last ones whose volumes cannot be attached; then
+    /// the one to three pods that free enough and request least, otherwise one pod after the other, the largest first.
     pub(super) fn shed(&mut self) -> Vec<usize> {
         let mut left = Vec::new();
         for seat in 0..self.seats.len() {
+            while let Some(pod) = self.last_over_attached(seat) {
+                self.remove(seat, pod);
+                left.push(pod);
+            }
             while self.is_short(seat) {
                 for pod in self.worth_least(seat) {
-                    let row = self.request(pod).to_vec();
-                    let Seat { free, pods, .. } = &mut self.seats[seat];
-                    pods.retain(|other| *other != pod);
-                    free.iter_mut().zip(&row).for_each(|(free, one)| *free = free.saturating_add(*one));
+                    self.remove(seat, pod);
                     left.push(pod);
                 }
             }
         }
         left.sort_unstable();
         left
+    }
+
+    fn remove(&mut self, seat: usize, pod: usize) {
+        let row = self.request(pod).to_vec();
+        let Seat { free, pods, .. } = &mut self.seats[seat];
+        pods.retain(|other| *other != pod);
+        free.iter_mut().zip(&row).for_each(|(free, one)| *free = free.saturating_add(*one));
+    }
+
+    /// Returns the last pod of a seat that has a volume of a driver that cannot attach all.
+    fn last_over_attached(&self, seat: usize) -> Option<usize> {
+        let problem = self.specs.problem;
+        let Seat { node, pods, .. } = &self.seats[seat];
+        let spec = |pod: &usize| problem.pods[*pod].spec;
+        let driver = problem.nodes[*node].over_attached(&problem.specs, pods.iter().map(spec))?;
+        let attaches = |pod: &&usize| problem.specs[spec(pod)].attachments.iter().any(|one| one.driver == *driver);
+        pods.iter().rev().find(attaches).copied()
     }
 
     /// Returns the next pods to remove from an overcommitted seat, at least one.

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::labels::{HOSTNAME, ZONE};
 use crate::model::{
-    AffinityTerm, BoundPod, LabelSelector, Labels, NamespaceScope, Node, Pod, PodSpec, Requirements, Resource,
-    Resources, SelectorOperator, SelectorTerm, SpreadConstraint,
+    AffinityTerm, Attachment, BoundPod, LabelSelector, Labels, NamespaceScope, Node, Pod, PodSpec, Requirements,
+    Resource, Resources, SelectorOperator, SelectorTerm, SpreadConstraint,
 };
 
 fn amounts(cpu: i64) -> Resources {
@@ -113,6 +113,23 @@ fn who_finds_nobody_leaves_its_place_and_it_is_the_smallest_that_is_enough() {
 #[test]
 fn a_node_that_is_too_full_without_them_keeps_nobody() {
     assert_eq!(mended(&[("a", 1000, 1200, plains(&[100, 100])), ("b", 50, 0, vec![])]), (vec![], vec![0, 1]));
+}
+
+#[test]
+fn volumes_that_cannot_be_attached_send_the_last_pods_away() {
+    let with = |claims: &[&str]| {
+        let attachment = |claim: &&str| Attachment { driver: "ebs".into(), claim: (*claim).into() };
+        PodSpec { attachments: claims.iter().map(attachment).collect(), ..plain(100) }
+    };
+    let pods = vec![with(&["a", "b"]), with(&["b", "c"]), with(&["d"]), plain(100), with(&["a"])];
+    let (mut problem, places) = cluster(&[("a", 1000, 0, pods), ("a", 1000, 0, vec![])]);
+    let mut left = |limit| {
+        problem.nodes[0].attach_limits = vec![("ebs".into(), limit)];
+        exchange(&problem, &Options::default(), &places).left
+    };
+    assert_eq!(left(4), [0; 0]);
+    assert_eq!(left(3), [2, 4]);
+    assert_eq!(left(0), [0, 1, 2, 4]);
 }
 
 #[test]

@@ -74,10 +74,10 @@ fn volume_limit<'s>(census: &Census<'s>, node: &Node, index: usize, spec: &'s Po
     };
     let before = fresh(planned);
     let after = fresh(all);
-    let limits = node.attach_limits.iter();
-    limits.filter(|(driver, _)| after.get(driver) > before.get(driver)).find_map(|(driver, limit)| {
-        let wanted = after.get(driver).copied().unwrap_or(0);
-        let left = usize::try_from(*limit).unwrap_or(usize::MAX);
+    let limits = node.attachable(&census.problem.specs).into_iter();
+    limits.filter(|(driver, _)| after.get(driver) > before.get(driver)).find_map(|(driver, left)| {
+        let (wanted, driver) = (after.get(&driver).copied().unwrap_or(0), &driver);
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
         (wanted > left).then(|| {
             let left = left.saturating_sub(before.get(driver).copied().unwrap_or(0));
             let message = format!("would exceed volume limit, {driver} can attach {left} more volumes there");

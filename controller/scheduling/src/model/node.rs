@@ -24,7 +24,8 @@ pub struct Node {
     pub deleting: bool,
     /// The pods on it, daemons and nominated pods included.
     pub bound: Vec<BoundPod>,
-    /// Volumes that it can still attach, by CSI driver; a driver that is absent has no limit.
+    /// Volumes that it can attach for its pods, by CSI driver: its limit less those attached for none of them. A driver
+    /// that is absent has no limit.
     pub attach_limits: Vec<(Arc<str>, u32)>,
 }
 
@@ -46,21 +47,37 @@ pub struct BoundPod {
 // === impl Node ===
 
 impl Node {
-    /// Binds a pod whose constraints are one of `specs`. Its volumes are attached, so that the node can attach fewer
-    /// others; one that a bound pod has attached counts once.
-    pub(crate) fn bind(&mut self, pod: BoundPod, specs: &[PodSpec]) {
-        let attachments = |pod: &BoundPod| specs.get(pod.spec).map_or(&[][..], |spec| &spec.attachments);
-        for (driver, left) in &mut self.attach_limits {
-            let of_driver = |pod| attachments(pod).iter().filter(|one| one.driver == *driver).map(|one| &one.claim);
-            let mut new: BTreeSet<&Arc<str>> = of_driver(&pod).collect();
-            if !new.is_empty() {
-                self.bound.iter().flat_map(of_driver).for_each(|claim| {
-                    new.remove(claim);
-                });
-            }
-            *left = left.saturating_sub(u32::try_from(new.len()).unwrap_or(u32::MAX));
-        }
-        self.bound.push(pod);
+    /// Returns the number of volumes that it can still attach, by CSI driver; `specs` are those of the problem.
+    pub(crate) fn attachable(&self, specs: &[PodSpec]) -> Vec<(Arc<str>, u32)> {
+        let left = |(driver, limit): &(Arc<str>, u32)| {
+            let attached = self.attached(driver, specs, []).len();
+            (Arc::clone(driver), limit.saturating_sub(u32::try_from(attached).unwrap_or(u32::MAX)))
+        };
+        self.attach_limits.iter().map(left).collect()
+    }
+
+    /// Returns the first CSI driver that cannot attach the volumes of its pods and of `more` together.
+    pub fn over_attached<'n>(
+        &'n self,
+        specs: &[PodSpec],
+        more: impl IntoIterator<Item = SpecId> + Clone,
+    ) -> Option<&'n Arc<str>> {
+        let is_over = |(driver, limit): &&(Arc<str>, u32)| {
+            self.attached(driver, specs, more.clone()).len() > usize::try_from(*limit).unwrap_or(usize::MAX)
+        };
+        self.attach_limits.iter().find(is_over).map(|(driver, _)| driver)
+    }
+
+    /// Returns the claims of a CSI driver that its pods and `more` use.
+    fn attached<'s>(
+        &self,
+        driver: &str,
+        specs: &'s [PodSpec],
+        more: impl IntoIterator<Item = SpecId>,
+    ) -> BTreeSet<&'s Arc<str>> {
+        let pods = self.bound.iter().map(|pod| pod.spec).chain(more);
+        let volumes = pods.filter_map(|spec| specs.get(spec)).flat_map(|spec| &spec.attachments);
+        volumes.filter(|volume| *volume.driver == *driver).map(|volume| &volume.claim).collect()
     }
 }
 
@@ -92,10 +109,13 @@ mod tests {
         };
         let mut left_after = |spec| {
             let pod = BoundPod { name: "default/pod".into(), spec, counts: true, planned: true, daemon: false };
-            node.bind(pod, &specs);
-            node.attach_limits[0].1
+            node.bound.push(pod);
+            node.attachable(&specs)[0].1
         };
         assert_eq!([0, 1, 1, 2].map(&mut left_after), [2, 1, 1, 1]);
-        assert_eq!(node.bound.len(), 4);
+        node.bound.truncate(1);
+        node.attach_limits = vec![("efs".into(), 1), ("ebs".into(), 2)];
+        let over = |more: &[SpecId]| node.over_attached(&specs, more.iter().copied()).map(|driver| &**driver);
+        assert_eq!((over(&[0, 2]), over(&[2, 1])), (None, Some("ebs")));
     }
 }

@@ -31,7 +31,11 @@ pub(crate) fn standing(compiled: &Compiled<'_>) -> Vec<ExistingNode> {
             ExistingNode {
                 node,
                 cell: compiled.cells.of_node(&one.labels),
-                room: compiled.columns.room(&room_left(problem, one), &one.attach_limits, &attached(problem, one)),
+                room: compiled.columns.room(
+                    &room_left(problem, one),
+                    &one.attachable(&problem.specs),
+                    &attached(problem, one),
+                ),
             }
         })
         .collect()

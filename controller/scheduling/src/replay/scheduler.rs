@@ -189,7 +189,8 @@ impl<'a> Floor<'a> {
             ports.push(bound().flat_map(|spec| spec.host_ports.iter().copied()).collect());
             let limits = node.attach_limits.iter().map(|(driver, limit)| {
                 let attached = bound().flat_map(|spec| &spec.attachments).filter(|it| it.driver == *driver);
-                (*limit, attached.map(|it| &*it.claim).collect())
+                let attached: BTreeSet<&str> = attached.map(|it| &*it.claim).collect();
+                (limit.saturating_sub(u32::try_from(attached.len()).unwrap_or(u32::MAX)), attached)
             });
             volumes.push(limits.collect());
         }

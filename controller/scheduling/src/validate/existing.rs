@@ -85,9 +85,11 @@ fn check_volumes(specs: &Specs<'_>, node: &Node, place: Place, kinds: &[usize], 
     let there: BTreeSet<(&str, &str)> = node.bound.iter().flat_map(|bound| attached(&bound.spec)).map(name).collect();
     let asked: BTreeSet<(&str, &str)> = kinds.iter().flat_map(attached).map(name).collect();
     for (driver, limit) in &node.attach_limits {
-        let new = asked.difference(&there).filter(|(of, _)| *of == &**driver).count();
-        if new > *limit as usize {
-            findings.note(place, Promise::AttachLimits, format!("{driver}: {new} volumes of {limit} left"));
+        let of_driver = |(of, _): &&(&str, &str)| *of == &**driver;
+        let new = asked.difference(&there).filter(of_driver).count();
+        let left = (*limit as usize).saturating_sub(there.iter().filter(of_driver).count());
+        if new > left {
+            findings.note(place, Promise::AttachLimits, format!("{driver}: {new} volumes of {left} left"));
         }
     }
 }

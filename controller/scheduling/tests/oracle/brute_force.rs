@@ -1,5 +1,8 @@
 //! The cheapest plan of a small problem, by trying them all.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use muster_scheduling::labels::{CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE};
 use muster_scheduling::model::*;
 use muster_scheduling::{NewNode, Solution};
@@ -195,15 +198,12 @@ impl BruteForce<'_> {
         room.subtract(&node.daemon_requests);
         let host = Host::existing(self.problem, node, self.on_nodes[number]);
         let volumes = node.attach_limits.iter().all(|(driver, limit)| {
-            let of = |specs: &[&PodSpec]| -> Vec<Attachment> {
-                specs.iter().flat_map(|spec| spec.attachments.clone()).collect()
+            let of = |specs: &[&PodSpec]| -> BTreeSet<Arc<str>> {
+                let all = specs.iter().flat_map(|spec| spec.attachments.clone());
+                all.filter(|attachment| attachment.driver == *driver).map(|attachment| attachment.claim).collect()
             };
-            let there = of(&bound);
-            let mut new: Vec<Attachment> = of(&pods);
-            new.retain(|attachment| attachment.driver == *driver && !there.contains(attachment));
-            new.sort_by(|a, b| a.claim.cmp(&b.claim));
-            new.dedup();
-            new.len() <= *limit as usize
+            let (there, wanted) = (of(&bound), of(&pods));
+            wanted.is_subset(&there) || there.union(&wanted).count() <= *limit as usize
         });
         !node.deleting
             && volumes

@@ -325,7 +325,7 @@ pub fn node(random: &mut Random, number: usize, size: Size, workloads: &[SpecId]
         deleting: random.chance(10),
         bound,
         attach_limits: if random.chance(50) {
-            vec![("ebs.csi.aws.com".into(), random.below(2) as u32)]
+            vec![("ebs.csi.aws.com".into(), random.below(4) as u32)]
         } else {
             Vec::new()
         },

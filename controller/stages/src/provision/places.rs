@@ -100,7 +100,7 @@ fn take_over(round: &Round<'_>, plan: &Plan, problem: &mut Problem, nodes: &BTre
     }
 }
 
-/// Returns true if every node has room for its bound pods and all pods planned on it.
+/// Returns true if every node has room for its bound pods and all pods planned on it, and attaches their volumes.
 fn all_fit(plan: &Plan, problem: &Problem, nodes: &BTreeMap<String, usize>) -> bool {
     let pending = pending(problem);
     plan.placed.iter().all(|(claim, pods)| {
@@ -108,10 +108,10 @@ fn all_fit(plan: &Plan, problem: &Problem, nodes: &BTreeMap<String, usize>) -> b
         let mut requests: Resources = node.daemon_requests.clone();
         let bound = node.bound.iter().map(|pod| pod.spec);
         let here = pods.iter().filter_map(|pod| pending.get(&*pod.path).copied());
-        for spec in bound.chain(here) {
+        for spec in bound.chain(here.clone()) {
             requests.add(&problem.specs[spec].requests);
         }
-        requests.first_shortage(&node.allocatable).is_none()
+        requests.first_shortage(&node.allocatable).is_none() && node.over_attached(&problem.specs, here).is_none()
     })
 }
 

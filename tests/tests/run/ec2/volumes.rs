@@ -176,13 +176,15 @@ async fn a_new_node_gets_no_more_volumes_than_it_can_attach() {
 async fn stateful_sets_with_forty_volumes_wait_for_no_attachment() {
     let ground = Ground::bare("run ec2 suite").await;
     ground.furnish_for_driver().await;
-    let _driver = ground.start_driver();
     let _controller = ground.controller().await;
     // Pods of both kinds on one node would be a question of whom kube-scheduler tries first.
-    let narrow = ["a", "b", "c"].into_iter().flat_map(|name| stateful_set(name, "general", 40, 1));
+    let narrow = ["a", "b", "c"].into_iter().flat_map(|name| stateful_set(name, "general", 20, 2));
     let sets: Vec<Value> = narrow.chain(stateful_set("wide", "other", 2, 40)).collect();
     ground.apply(&sets).await;
-    ground.running(122, SOON).await;
+    // Nothing but the types says how many volumes the nodes attach before the driver starts.
+    ground.ec2.wait_for_calls(SOON, |_| launches(&ground) >= 7).await.unwrap();
+    let _driver = ground.start_driver();
+    ground.running(62, SOON).await;
     // Five small nodes for 120 volumes, and a large one for each replica of `wide`.
     ground.have_launched(7).await;
 }

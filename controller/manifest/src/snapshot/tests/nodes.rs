@@ -213,7 +213,7 @@ fn attached_volumes_count_against_the_limit_once() {
     ]
     .concat();
     let snapshot = snapshot(&text);
-    assert_eq!(snapshot.problem.nodes[0].attach_limits, [("ebs.csi.aws.com".into(), 7)]);
+    assert_eq!(snapshot.problem.nodes[0].attach_limits, [("ebs.csi.aws.com".into(), 9)]);
 }
 
 #[test]

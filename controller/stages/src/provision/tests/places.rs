@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fixture::{Cluster, marked, node, pod};
 use crate::provision::Plan;
@@ -83,6 +83,52 @@ fn a_node_that_turns_out_smaller_is_planned_again() {
     cluster.launch(&first, "1500m");
     let words = cluster.round(5);
     assert_eq!(cluster.claims().len(), 2, "{words:?}");
+}
+
+/// A pod with a volume of its own.
+fn with_volume(name: &str) -> Value {
+    let mut one = pod(name, "100m");
+    one["spec"]["volumes"] = json!([{"name": "data", "awsElasticBlockStore": {"volumeID": format!("vol-{name}")}}]);
+    one
+}
+
+/// The driver's word for the number of volumes that a node can attach.
+fn attaches(node: &str, count: u32) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": node},
+        "spec": {"drivers": [{"name": "ebs.csi.aws.com", "nodeID": node, "allocatable": {"count": count}}]},
+    })
+}
+
+#[test]
+fn volumes_of_planned_pods_take_attachments_of_their_node() {
+    let mut cluster = Cluster::new();
+    let mut full = node("full", "0");
+    full["metadata"]["labels"] =
+        json!({"karpenter.sh/nodepool": "general", "node.kubernetes.io/instance-type": "small"});
+    cluster.add(full).add(attaches("full", 3));
+    cluster.get("NodePool", "general")["spec"]["template"]["spec"]["requirements"] =
+        json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["small"]}]);
+    for name in ["a", "b", "c"] {
+        cluster.add(with_volume(name));
+    }
+    cluster.round(0);
+    let first = cluster.only_claim();
+    // It has room for them, but not for their volumes.
+    cluster.add(with_volume("d")).add(with_volume("e"));
+    cluster.round(1);
+    assert_eq!((cluster.claims().len(), placed(&cluster, &first)), (2, ["a", "b", "c"].map(String::from).to_vec()));
+    // Nominated, they take attachments as well.
+    cluster.launch(&first, "1900m");
+    cluster.join(&first, 20);
+    assert_eq!(cluster.nominate(20).len(), 3);
+    cluster.add(with_volume("f"));
+    cluster.round(21);
+    assert_eq!(cluster.claims().len(), 2);
+    // The driver attaches fewer there: the last pod is planned again.
+    cluster.add(attaches(&format!("node-{first}"), 2));
+    cluster.round(22);
+    assert_eq!((cluster.claims().len(), placed(&cluster, &first)), (3, ["a", "b"].map(String::from).to_vec()));
 }
 
 #[test]
