@@ -39,6 +39,7 @@ pub(crate) fn nodes_when_up(problem: &Problem, solution: &Solution) -> Vec<Node>
             deleting: false,
             bound: Vec::new(),
             attach_limits: attach_limits.clone(),
+            attached: Vec::new(),
         }
     });
     there.chain(planned).collect()
@@ -59,6 +60,7 @@ pub(crate) fn node_when_up(problem: &Problem, node: &NewNode, name: Arc<str>) ->
         deleting: false,
         bound: Vec::new(),
         attach_limits: kind.capacity.attach_limits(),
+        attached: Vec::new(),
     }
 }
 

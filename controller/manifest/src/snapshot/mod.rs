@@ -151,7 +151,7 @@ pub fn assemble(manifests: &Manifests, settings: &Settings, types: &Types<'_>) -
     warnings.append(&mut resolver.warnings());
     let claims = resolver.take_claims();
     problem.pods = pending;
-    problem.nodes = nodes::nodes(manifests, &bound, &daemons, &problem, &mut warnings);
+    problem.nodes = nodes::nodes(manifests, &bound, &daemons, &mut warnings);
     sort::release(&mut bound, &mut problem);
     problem.daemons = daemons.into_iter().map(|daemon| daemon.model).collect();
     pools::append(manifests, types, &mut problem, &mut warnings);

@@ -8,7 +8,7 @@ use muster_api::conditions::nodeclaim;
 use muster_api::{annotations, taints};
 use muster_scheduling::labels::HOSTNAME;
 use muster_scheduling::model::{
-    self, Effect, Labels, PodSpec, Problem, Requirements, Resource, Resources, Taint, Toleration,
+    self, Attachment, Effect, Labels, PodSpec, Requirements, Resource, Resources, Taint, Toleration,
 };
 use rustc_hash::FxHashMap;
 
@@ -220,11 +220,11 @@ pub(super) fn nodes(
     manifests: &Manifests,
     bound: &BTreeMap<Arc<str>, Vec<Bound>>,
     daemons: &[Daemon],
-    problem: &Problem,
     warnings: &mut Vec<String>,
 ) -> Vec<model::Node> {
     let pairs = Pairs::new(manifests);
     let csi_nodes: FxHashMap<&str, &CsiNode> = manifests.csi_nodes.iter().map(|node| (&*node.name, node)).collect();
+    let mut attached = attached(manifests);
     let mut nodes = Vec::new();
     for (node, claim) in manifests.nodes.iter().zip(&pairs.claim_of_node) {
         let pods = bound.get(&node.meta.name).map_or(&[][..], Vec::as_slice);
@@ -233,8 +233,10 @@ pub(super) fn nodes(
         let mut model = existing(node, *claim);
         model.daemon_requests = daemon_requests(daemons, &model, &present);
         if let Some(csi_node) = csi_nodes.get(&*node.meta.name) {
-            model.attach_limits = attach_limits(csi_node, pods, manifests, problem);
+            model.attach_limits.clone_from(&csi_node.limits);
+            model.attach_limits.sort();
         }
+        model.attached = attached.remove(&*node.meta.name).unwrap_or_default();
         model.bound = pods.iter().map(|bound| bound.pod.clone()).collect();
         nodes.push(model);
     }
@@ -283,6 +285,7 @@ fn existing(node: &Node, claim: Option<&NodeClaim>) -> model::Node {
         deleting: is_deleting(node, claim),
         bound: Vec::new(),
         attach_limits: Vec::new(),
+        attached: Vec::new(),
     }
 }
 
@@ -302,6 +305,7 @@ fn coming(claim: &NodeClaim) -> model::Node {
         deleting: is_ending(claim),
         bound: Vec::new(),
         attach_limits: Vec::new(),
+        attached: Vec::new(),
     }
 }
 
@@ -374,24 +378,16 @@ fn fits(spec: &PodSpec, labels: &Requirements, taints: &[Taint]) -> bool {
         && taints.iter().all(|taint| !taint.repels() || tolerated(taint))
 }
 
-/// Returns the number of volumes that a node can attach for its pods, by driver: the limits minus the volumes that are
-/// still attached for deleted pods.
-fn attach_limits(node: &CsiNode, pods: &[Bound], manifests: &Manifests, problem: &Problem) -> Vec<(Arc<str>, u32)> {
-    let of_pods = pods.iter().filter_map(|pod| problem.specs.get(pod.pod.spec)).flat_map(|spec| &spec.attachments);
-    let of_pods: BTreeSet<(&str, &str)> = of_pods.map(|volume| (&*volume.driver, &*volume.claim)).collect();
-    let mut others: BTreeSet<(&str, &str)> = BTreeSet::new();
-    for attachment in manifests.volume_attachments.iter().filter(|attachment| attachment.node == node.name) {
-        let Some(name) = &attachment.volume else { continue };
+/// Returns the volumes that are attached to nodes, by name. A volume without a claim has its own name.
+fn attached(manifests: &Manifests) -> FxHashMap<&str, Vec<Attachment>> {
+    let mut attached: FxHashMap<&str, Vec<Attachment>> = FxHashMap::default();
+    for one in &manifests.volume_attachments {
+        let Some(name) = &one.volume else { continue };
         let claim = manifests.volumes.get(name).and_then(|volume| volume.claim.as_ref()).unwrap_or(name);
-        others.insert((&attachment.driver, claim));
+        let volume = Attachment { driver: Arc::clone(&one.driver), claim: Arc::clone(claim) };
+        attached.entry(&one.node).or_default().push(volume);
     }
-    let left = |(driver, limit): &(Arc<str>, u32)| {
-        let count = others.difference(&of_pods).filter(|(of, _)| *of == &**driver).count();
-        (Arc::clone(driver), limit.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX)))
-    };
-    let mut limits: Vec<(Arc<str>, u32)> = node.limits.iter().map(left).collect();
-    limits.sort();
-    limits
+    attached
 }
 
 /// Returns the resource under which limits count nodes.

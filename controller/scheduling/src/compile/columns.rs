@@ -89,18 +89,18 @@ impl Columns {
         amounts.chain(self.volumes.sizes(spec)).collect()
     }
 
-    /// Returns the room of a node to which volumes are `attached` and which can attach so many more, rounded down;
-    /// negative if it is overcommitted. Drivers without a limit are unlimited.
+    /// Returns the room of a node to which volumes are `attached`, rounded down; negative if it is overcommitted.
+    /// Drivers without a limit are unlimited.
     pub(crate) fn room(
         &self,
         allocatable: &Resources,
-        attachable: &[(Arc<str>, u32)],
+        attach_limits: &[(Arc<str>, u32)],
         attached: &FxHashSet<&Attachment>,
     ) -> Vec<i32> {
         let amounts = self.resources.iter().zip(&self.units);
         let amounts = amounts.map(|(resource, &unit)| clamp(allocatable.get(resource).div_euclid(unit)));
         let limit = |driver: &Arc<str>| {
-            let known = attachable.iter().find(|(known, _)| known == driver);
+            let known = attach_limits.iter().find(|(known, _)| known == driver);
             known.map(|&(_, limit)| i64::from(limit))
         };
         amounts.chain(self.volumes.room(limit, attached).into_iter().map(clamp)).collect()

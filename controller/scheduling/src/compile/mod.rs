@@ -31,7 +31,6 @@ pub(crate) use selection::Selection;
 pub(crate) use shapes::{FREE, PoolUse, Shape};
 pub(crate) use signatures::{Signature, Signatures};
 pub(crate) use topology::{TopologyKeys, is_decided, is_wide, topology_values};
-pub(crate) use volumes::attached;
 
 use crate::model::{Options, Problem, SpecId};
 

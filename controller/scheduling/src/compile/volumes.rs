@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::model::{Attachment, Node, PodSpec, Problem, Resource, UNLIMITED};
+use crate::model::{Attachment, Node, PodSpec, Problem, Resource, UNLIMITED, of_driver};
 
 /// Maximum number of claims of several pods that have a column. Volumes of others are counted for each pod.
 const MOST_SHARED: usize = 8;
@@ -62,12 +62,15 @@ impl VolumeColumns {
         if all <= FEW_PODS && !self.relaxed {
             return Vec::new();
         }
-        let specs = |node: &'_ Node| node.bound.iter().map(|bound| bound.spec).collect::<Vec<_>>();
-        let bound: FxHashSet<&Attachment> =
-            problem.nodes.iter().flat_map(specs).flat_map(|spec| &problem.specs[spec].attachments).collect();
+        let staying = || problem.nodes.iter().filter(|node| !node.deleting);
+        let of_pods = staying().flat_map(|node| &node.bound).flat_map(|pod| &problem.specs[pod.spec].attachments);
+        // A node keeps an attachment for each of them. So one that is only attached somewhere, from where its pod may be
+        // about to move, counts for the pod; but a lower bound must not count what may be there already.
+        let others = staying().filter(|_| self.relaxed).flat_map(|node| &node.attached);
+        let attached: FxHashSet<&Attachment> = of_pods.chain(others).collect();
         let mut shared: Vec<(usize, &Attachment)> = pods
             .into_iter()
-            .map(|(claim, count)| (count + usize::from(bound.contains(claim)), claim))
+            .map(|(claim, count)| (count + usize::from(attached.contains(claim)), claim))
             .filter(|&(count, _)| count > 1)
             .collect();
         shared.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| (&a.1.driver, &a.1.claim).cmp(&(&b.1.driver, &b.1.claim))));
@@ -102,14 +105,16 @@ impl VolumeColumns {
         if self.relaxed { &[] } else { &self.shared }
     }
 
-    /// Returns the room on a node where `limit` is the number of volumes of a driver that it can still attach, and
-    /// `attached` those that pods on it use.
+    /// Returns the room on a node where `limit` is the number of volumes of a driver that it can attach, and `attached`
+    /// are those that it has.
     pub(super) fn room(&self, limit: impl Fn(&Arc<str>) -> Option<i64>, attached: &FxHashSet<&Attachment>) -> Vec<i64> {
         let kept = |driver: &Arc<str>| {
             let keeping = self.keeping().iter().filter(|claim| claim.driver == *driver && !attached.contains(claim));
             keeping.count() as i64
         };
-        let left = |driver: &Arc<str>| limit(driver).map_or(UNLIMITED, |limit| limit - kept(driver));
+        let there = |driver: &Arc<str>| of_driver(attached, driver) as i64;
+        let left =
+            |driver: &Arc<str>| limit(driver).map_or(UNLIMITED, |limit| (limit - there(driver)).max(0) - kept(driver));
         let counts = self.drivers.iter().map(left);
         let is_open = |claim: &Attachment| attached.contains(claim) || left(&claim.driver) >= 0;
         let claims = self.keeping().iter().map(|claim| if is_open(claim) { UNLIMITED } else { 0 });
@@ -127,9 +132,4 @@ fn is_limited(problem: &Problem, driver: &Arc<str>) -> bool {
     let resource = Resource::attachable(driver);
     problem.nodes.iter().any(on_node)
         || problem.catalogues.iter().any(|types| types.resources().binary_search(&resource).is_ok())
-}
-
-/// Returns the volumes that the bound pods of a node use.
-pub(crate) fn attached<'p>(problem: &'p Problem, node: &Node) -> FxHashSet<&'p Attachment> {
-    node.bound.iter().flat_map(|bound| &problem.specs[bound.spec].attachments).collect()
 }

@@ -106,6 +106,7 @@ mod tests {
             deleting: false,
             bound: Vec::new(),
             attach_limits: Vec::new(),
+            attached: Vec::new(),
         };
         let mut problem = Problem::default();
         problem.nodes.push(node);

@@ -35,7 +35,7 @@ pub struct Move {
 pub struct Exchange {
     /// Moves, sorted by pod; each pod at most once.
     pub moves: Vec<Move>,
-    /// Pods that lose their places, ascending: as few and as small as possible.
+    /// Pods that lose their places, ascending: where a resource is scarce, as few and as small as possible.
     pub left: Vec<usize>,
 }
 
@@ -43,7 +43,8 @@ pub struct Exchange {
 /// equivalent pods, the one with the higher index moves.
 ///
 /// If every place holds, nothing moves. A node that its own bound pods overcommit keeps none of the places of pods that
-/// request the scarce resource. Pods whose volumes their node cannot attach leave, the last ones first.
+/// request the scarce resource. Pods whose volumes their node, which is initialized, cannot attach leave, the last ones
+/// first.
 ///
 /// ```
 /// use muster_scheduling::exchange;
@@ -55,11 +56,17 @@ pub struct Exchange {
 #[must_use]
 pub fn exchange(problem: &Problem, options: &Options, places: &[(usize, Vec<usize>)]) -> Exchange {
     let mut table = Table::new(problem, places);
-    let moves = search::mend(&mut table);
-    if !moves.is_empty() && breaks_rules(problem, options, places, &table) {
-        table = Table::new(problem, places);
+    let mut left = table.shed_volumes();
+    let attached = table.places();
+    if !left.is_empty() {
+        table = Table::new(problem, &attached);
     }
-    let left = table.shed();
+    let moves = search::mend(&mut table);
+    if !moves.is_empty() && breaks_rules(problem, options, &attached, &table) {
+        table = Table::new(problem, &attached);
+    }
+    left.extend(table.shed());
+    left.sort_unstable();
     Exchange { moves: table.moves(), left }
 }
 

@@ -245,15 +245,23 @@ impl<'a> Table<'a> {
         moves
     }
 
-    /// Removes pods from seats where not all fit, and returns them: the last ones whose volumes cannot be attached; then
-    /// the one to three pods that free enough and request least, otherwise one pod after the other, the largest first.
-    pub(super) fn shed(&mut self) -> Vec<usize> {
+    /// Removes pods whose volumes their node cannot attach, the last ones first, and returns them.
+    pub(super) fn shed_volumes(&mut self) -> Vec<usize> {
         let mut left = Vec::new();
         for seat in 0..self.seats.len() {
             while let Some(pod) = self.last_over_attached(seat) {
                 self.remove(seat, pod);
                 left.push(pod);
             }
+        }
+        left
+    }
+
+    /// Removes pods from seats where not all fit, and returns them: the one to three pods that free enough and request
+    /// least, otherwise one pod after the other, the largest first.
+    pub(super) fn shed(&mut self) -> Vec<usize> {
+        let mut left = Vec::new();
+        for seat in 0..self.seats.len() {
             while self.is_short(seat) {
                 for pod in self.worth_least(seat) {
                     self.remove(seat, pod);
@@ -261,7 +269,6 @@ impl<'a> Table<'a> {
                 }
             }
         }
-        left.sort_unstable();
         left
     }
 
@@ -272,14 +279,19 @@ impl<'a> Table<'a> {
         free.iter_mut().zip(&row).for_each(|(free, one)| *free = free.saturating_add(*one));
     }
 
-    /// Returns the last pod of a seat that has a volume of a driver that cannot attach all.
+    /// Returns the last pod of a seat that has a volume of its own of a driver that cannot attach all; else the last one
+    /// with a volume that others use, too. A node that is not initialized may have the limit of its type only, and keeps them.
     fn last_over_attached(&self, seat: usize) -> Option<usize> {
         let problem = self.specs.problem;
         let Seat { node, pods, .. } = &self.seats[seat];
-        let spec = |pod: &usize| problem.pods[*pod].spec;
-        let driver = problem.nodes[*node].over_attached(&problem.specs, pods.iter().map(spec))?;
-        let attaches = |pod: &&usize| problem.specs[spec(pod)].attachments.iter().any(|one| one.driver == *driver);
-        pods.iter().rev().find(attaches).copied()
+        let node = Some(&problem.nodes[*node]).filter(|node| node.initialized)?;
+        let driver = node.over_attached(&problem.specs, pods.iter().map(|pod| problem.pods[*pod].spec))?;
+        let volumes = |pod: usize| &problem.specs[problem.pods[pod].spec].attachments;
+        let there = node.volumes(&problem.specs);
+        let new = |pod: usize| volumes(pod).iter().filter(|one| one.driver == *driver && !there.contains(one));
+        let is_shared = |pod: usize, one| pods.iter().any(|other| *other != pod && volumes(*other).contains(one));
+        let last = |is_it: &dyn Fn(usize) -> bool| pods.iter().rev().copied().find(|pod| is_it(*pod));
+        last(&|pod| new(pod).any(|one| !is_shared(pod, one))).or_else(|| last(&|pod| new(pod).next().is_some()))
     }
 
     /// Returns the next pods to remove from an overcommitted seat, at least one.

@@ -1,14 +1,16 @@
 //! Checks of one pod against one existing node, in Karpenter's order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
 
 use super::census::{Census, alternatives, untolerated};
 use super::finding::{Finding, Stage};
 use super::topology::{self, Place, Rules};
 use super::{judge, wording};
 use crate::labels;
-use crate::model::{Conflict, Node, PodSpec, Requirements};
+use crate::model::{Attachment, Conflict, Node, PodSpec, Requirements, of_driver};
 use crate::solution::Reason;
 
 /// Returns the pods on a node, bound ones and those that the plan adds: name and spec.
@@ -54,32 +56,13 @@ fn volume_limit<'s>(census: &Census<'s>, node: &Node, index: usize, spec: &'s Po
     if spec.attachments.is_empty() {
         return None;
     }
-    let bound: BTreeSet<&Arc<str>> = node
-        .bound
-        .iter()
-        .filter_map(|pod| census.problem.specs.get(pod.spec))
-        .flat_map(|it| &it.attachments)
-        .map(|it| &it.claim)
-        .collect();
-    let pairs = |spec: &'s PodSpec| spec.attachments.iter().map(|it| (&it.claim, &it.driver));
-    let planned: BTreeMap<_, _> = pods_on(census, index).flat_map(|(_, spec)| pairs(spec)).collect();
-    let mut all = planned.clone();
-    all.extend(pairs(spec));
-    let fresh = |claims: BTreeMap<&Arc<str>, &Arc<str>>| {
-        let mut by_driver: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-        for driver in claims.into_iter().filter(|(claim, _)| !bound.contains(claim)).map(|(_, driver)| driver) {
-            *by_driver.entry(Arc::clone(driver)).or_default() += 1;
-        }
-        by_driver
-    };
-    let before = fresh(planned);
-    let after = fresh(all);
-    let limits = node.attachable(&census.problem.specs).into_iter();
-    limits.filter(|(driver, _)| after.get(driver) > before.get(driver)).find_map(|(driver, left)| {
-        let (wanted, driver) = (after.get(&driver).copied().unwrap_or(0), &driver);
-        let left = usize::try_from(left).unwrap_or(usize::MAX);
+    let mut there = node.volumes(&census.problem.specs);
+    there.extend(pods_on(census, index).flat_map(|(_, spec)| &spec.attachments));
+    let new: FxHashSet<&Attachment> = spec.attachments.iter().filter(|volume| !there.contains(volume)).collect();
+    node.attach_limits.iter().find_map(|(driver, limit)| {
+        let wanted = of_driver(&new, driver);
+        let left = (*limit as usize).saturating_sub(of_driver(&there, driver));
         (wanted > left).then(|| {
-            let left = left.saturating_sub(before.get(driver).copied().unwrap_or(0));
             let message = format!("would exceed volume limit, {driver} can attach {left} more volumes there");
             Finding::new(Stage::Volumes, Reason::VolumeLimit, message)
                 .hint("move another pod with volumes off the node, or let this one go elsewhere".to_owned())

@@ -18,6 +18,7 @@ pub(crate) use catalogue::{Offer, OfferingSet};
 pub use closed_zone::ClosedZone;
 pub(crate) use closed_zone::zone_id;
 pub use instance_type::{InstanceType, Offering};
+pub(crate) use node::of_driver;
 pub use node::{BoundPod, Node};
 pub use pod::{
     AffinityTerm, Attachment, HostPort, NamespaceScope, NodeTerm, Pod, PodSpec, Protocol, Refusal, SpreadConstraint,

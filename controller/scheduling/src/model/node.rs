@@ -1,9 +1,10 @@
 //! Nodes that exist or are being launched.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Labels, PodSpec, Resources, SpecId, Taint};
+use rustc_hash::FxHashSet;
+
+use super::{Attachment, Labels, PodSpec, Resources, SpecId, Taint};
 
 /// A node that takes pods and is not launched by this solve.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,9 +25,10 @@ pub struct Node {
     pub deleting: bool,
     /// The pods on it, daemons and nominated pods included.
     pub bound: Vec<BoundPod>,
-    /// Volumes that it can attach for its pods, by CSI driver: its limit less those attached for none of them. A driver
-    /// that is absent has no limit.
+    /// Numbers of volumes that it can attach, by CSI driver; a driver that is absent has no limit.
     pub attach_limits: Vec<(Arc<str>, u32)>,
+    /// Volumes that are attached to it, whether its pods use them or not.
+    pub attached: Vec<Attachment>,
 }
 
 /// A pod that has a node.
@@ -47,44 +49,41 @@ pub struct BoundPod {
 // === impl Node ===
 
 impl Node {
-    /// Returns the number of volumes that it can still attach, by CSI driver; `specs` are those of the problem.
-    pub(crate) fn attachable(&self, specs: &[PodSpec]) -> Vec<(Arc<str>, u32)> {
-        let left = |(driver, limit): &(Arc<str>, u32)| {
-            let attached = self.attached(driver, specs, []).len();
-            (Arc::clone(driver), limit.saturating_sub(u32::try_from(attached).unwrap_or(u32::MAX)))
-        };
-        self.attach_limits.iter().map(left).collect()
+    /// Returns the volumes that are attached to it, and those that will be for its pods; `specs` are those of the
+    /// problem.
+    pub(crate) fn volumes<'n>(&'n self, specs: &'n [PodSpec]) -> FxHashSet<&'n Attachment> {
+        let of_pods = self.bound.iter().filter_map(|pod| specs.get(pod.spec)).flat_map(|spec| &spec.attachments);
+        self.attached.iter().chain(of_pods).collect()
     }
 
-    /// Returns the first CSI driver that cannot attach the volumes of its pods and of `more` together.
+    /// Returns the first CSI driver that cannot attach the volumes that pods of these specs need in addition.
     pub fn over_attached<'n>(
         &'n self,
         specs: &[PodSpec],
-        more: impl IntoIterator<Item = SpecId> + Clone,
+        more: impl IntoIterator<Item = SpecId>,
     ) -> Option<&'n Arc<str>> {
+        if self.attach_limits.is_empty() {
+            return None;
+        }
+        let there = self.volumes(specs);
+        let wanted = more.into_iter().filter_map(|spec| specs.get(spec)).flat_map(|spec| &spec.attachments);
+        let new: FxHashSet<&Attachment> = wanted.filter(|volume| !there.contains(volume)).collect();
         let is_over = |(driver, limit): &&(Arc<str>, u32)| {
-            self.attached(driver, specs, more.clone()).len() > usize::try_from(*limit).unwrap_or(usize::MAX)
+            let new = of_driver(&new, driver);
+            new > 0 && of_driver(&there, driver) + new > *limit as usize
         };
         self.attach_limits.iter().find(is_over).map(|(driver, _)| driver)
     }
+}
 
-    /// Returns the claims of a CSI driver that its pods and `more` use.
-    fn attached<'s>(
-        &self,
-        driver: &str,
-        specs: &'s [PodSpec],
-        more: impl IntoIterator<Item = SpecId>,
-    ) -> BTreeSet<&'s Arc<str>> {
-        let pods = self.bound.iter().map(|pod| pod.spec).chain(more);
-        let volumes = pods.filter_map(|spec| specs.get(spec)).flat_map(|spec| &spec.attachments);
-        volumes.filter(|volume| *volume.driver == *driver).map(|volume| &volume.claim).collect()
-    }
+/// Returns the number of volumes of a CSI driver.
+pub(crate) fn of_driver(volumes: &FxHashSet<&Attachment>, driver: &str) -> usize {
+    volumes.iter().filter(|volume| *volume.driver == *driver).count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Attachment;
 
     #[test]
     fn a_claim_is_attached_once_and_only_by_its_driver() {
@@ -106,16 +105,26 @@ mod tests {
             deleting: false,
             bound: Vec::new(),
             attach_limits: vec![("ebs".into(), 4)],
+            attached: Vec::new(),
         };
-        let mut left_after = |spec| {
+        let mut there_after = |spec| {
             let pod = BoundPod { name: "default/pod".into(), spec, counts: true, planned: true, daemon: false };
             node.bound.push(pod);
-            node.attachable(&specs)[0].1
+            of_driver(&node.volumes(&specs), "ebs")
         };
-        assert_eq!([0, 1, 1, 2].map(&mut left_after), [2, 1, 1, 1]);
-        node.bound.truncate(1);
-        node.attach_limits = vec![("efs".into(), 1), ("ebs".into(), 2)];
-        let over = |more: &[SpecId]| node.over_attached(&specs, more.iter().copied()).map(|driver| &**driver);
-        assert_eq!((over(&[0, 2]), over(&[2, 1])), (None, Some("ebs")));
+        assert_eq!([0, 1, 1, 2].map(&mut there_after), [2, 3, 3, 3]);
+        // `b` and `d` are there.
+        node.bound = vec![BoundPod { spec: 1, ..node.bound[0].clone() }];
+        let mut over = |limit, attached: &[&str], more: &[SpecId]| {
+            node.attach_limits = vec![("efs".into(), 1), ("ebs".into(), limit)];
+            node.attached =
+                attached.iter().map(|claim| Attachment { driver: "ebs".into(), claim: (*claim).into() }).collect();
+            node.over_attached(&specs, more.iter().copied()).map(ToString::to_string)
+        };
+        assert_eq!(over(3, &[], &[0, 2, 1]), None);
+        assert_eq!(over(2, &[], &[0]).as_deref(), Some("ebs"));
+        assert_eq!(over(1, &[], &[1, 2]), None, "nothing new");
+        assert_eq!(over(3, &["old"], &[0]).as_deref(), Some("ebs"));
+        assert_eq!(over(3, &["a"], &[0]), None, "it is attached already");
     }
 }

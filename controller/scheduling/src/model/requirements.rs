@@ -92,7 +92,8 @@ impl Requirements {
     }
 
     /// Address of the entries: equal only for sets that share them or are empty.
-    pub(crate) fn address(&self) -> usize {
+    #[must_use]
+    pub fn address(&self) -> usize {
         self.0.as_ref().map_or(0, |entries| Arc::as_ptr(entries).addr())
     }
 

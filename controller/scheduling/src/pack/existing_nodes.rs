@@ -5,7 +5,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use super::groups::Grouped;
-use crate::compile::{Compiled, Demand, Filter, attached, fits};
+use crate::compile::{Compiled, Demand, Filter, fits};
 use crate::labels;
 use crate::model::{Node, Problem, Requirement, Requirements, Resources, Taint};
 use crate::second_round;
@@ -31,11 +31,7 @@ pub(crate) fn standing(compiled: &Compiled<'_>) -> Vec<ExistingNode> {
             ExistingNode {
                 node,
                 cell: compiled.cells.of_node(&one.labels),
-                room: compiled.columns.room(
-                    &room_left(problem, one),
-                    &one.attachable(&problem.specs),
-                    &attached(problem, one),
-                ),
+                room: compiled.columns.room(&room_left(problem, one), &one.attach_limits, &one.volumes(&problem.specs)),
             }
         })
         .collect()

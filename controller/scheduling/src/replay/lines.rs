@@ -308,6 +308,7 @@ mod tests {
             deleting: false,
             bound: Vec::new(),
             attach_limits: Vec::new(),
+            attached: Vec::new(),
         }
     }
 

@@ -147,6 +147,7 @@ fn put_back(
 ///     deleting: false,
 ///     bound: Vec::new(),
 ///     attach_limits: Vec::new(),
+///     attached: Vec::new(),
 /// });
 /// let spec = problem.intern(PodSpec::unconstrained("shop", amounts(1000, 1)));
 /// problem.pods.extend(["shop/web-0", "shop/web-1"].map(|name| Pod { name: name.into(), spec }));

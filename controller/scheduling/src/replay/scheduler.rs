@@ -168,7 +168,7 @@ fn best(sample: &[(u32, u8)], books: &Books<'_>, wishes: &[(u32, f64, f64)]) -> 
 
 impl<'a> Floor<'a> {
     /// Creates the nodes with the pods that are bound to them.
-    pub(super) fn new(specs: &'a Specs<'a>, nodes: &[Node]) -> Self {
+    pub(super) fn new(specs: &'a Specs<'a>, nodes: &'a [Node]) -> Self {
         let mut room = Vec::with_capacity(nodes.len() * specs.resources.len());
         let mut load = Vec::with_capacity(nodes.len());
         let (mut ports, mut volumes) = (Vec::new(), Vec::new());
@@ -188,8 +188,8 @@ impl<'a> Floor<'a> {
             let bound = || node.bound.iter().map(|bound| &specs.problem.specs[bound.spec]);
             ports.push(bound().flat_map(|spec| spec.host_ports.iter().copied()).collect());
             let limits = node.attach_limits.iter().map(|(driver, limit)| {
-                let attached = bound().flat_map(|spec| &spec.attachments).filter(|it| it.driver == *driver);
-                let attached: BTreeSet<&str> = attached.map(|it| &*it.claim).collect();
+                let volumes = node.attached.iter().chain(bound().flat_map(|spec| &spec.attachments));
+                let attached: BTreeSet<&str> = volumes.filter(|it| it.driver == *driver).map(|it| &*it.claim).collect();
                 (limit.saturating_sub(u32::try_from(attached.len()).unwrap_or(u32::MAX)), attached)
             });
             volumes.push(limits.collect());

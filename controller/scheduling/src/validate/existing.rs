@@ -82,7 +82,8 @@ fn check_volumes(specs: &Specs<'_>, node: &Node, place: Place, kinds: &[usize], 
         return;
     }
     let attached = |spec: &usize| specs.problem.specs[*spec].attachments.iter();
-    let there: BTreeSet<(&str, &str)> = node.bound.iter().flat_map(|bound| attached(&bound.spec)).map(name).collect();
+    let of_pods = node.bound.iter().flat_map(|bound| attached(&bound.spec));
+    let there: BTreeSet<(&str, &str)> = node.attached.iter().chain(of_pods).map(name).collect();
     let asked: BTreeSet<(&str, &str)> = kinds.iter().flat_map(attached).map(name).collect();
     for (driver, limit) in &node.attach_limits {
         let of_driver = |(of, _): &&(&str, &str)| *of == &**driver;

@@ -202,7 +202,9 @@ impl BruteForce<'_> {
                 let all = specs.iter().flat_map(|spec| spec.attachments.clone());
                 all.filter(|attachment| attachment.driver == *driver).map(|attachment| attachment.claim).collect()
             };
-            let (there, wanted) = (of(&bound), of(&pods));
+            let (mut there, wanted) = (of(&bound), of(&pods));
+            let attached = node.attached.iter().filter(|one| one.driver == *driver);
+            there.extend(attached.map(|one| Arc::clone(&one.claim)));
             wanted.is_subset(&there) || there.union(&wanted).count() <= *limit as usize
         });
         !node.deleting

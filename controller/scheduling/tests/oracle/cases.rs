@@ -329,5 +329,11 @@ pub fn node(random: &mut Random, number: usize, size: Size, workloads: &[SpecId]
         } else {
             Vec::new()
         },
+        attached: if random.chance(20) {
+            let claim = format!("default/data-{}", random.below(4)).into();
+            vec![Attachment { driver: "ebs.csi.aws.com".into(), claim }]
+        } else {
+            Vec::new()
+        },
     }
 }

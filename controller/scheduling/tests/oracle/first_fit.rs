@@ -100,6 +100,7 @@ fn existing_nodes_come_before_new_ones() {
         deleting: false,
         bound: Vec::new(),
         attach_limits: Vec::new(),
+        attached: Vec::new(),
     });
     let solution = solve(&problem, &first_fit());
     assert_eq!(solution.existing, [(0, vec![0])]);

@@ -42,6 +42,7 @@ fn with_room_kept(kept: PodSpec) -> (Problem, Solution) {
             deleting: false,
             bound: vec![BoundPod { name, spec, counts: true, planned: false, daemon: false }],
             attach_limits: Vec::new(),
+            attached: Vec::new(),
         });
     }
     let solution = Solution { existing: vec![(0, vec![0])], ..Solution::default() };
@@ -86,6 +87,7 @@ fn crowd(random: &mut Random) -> Problem {
         deleting: false,
         bound: Vec::new(),
         attach_limits: Vec::new(),
+        attached: Vec::new(),
     }));
     let mut specs = Vec::new();
     for number in 0..WORKLOADS {

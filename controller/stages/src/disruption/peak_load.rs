@@ -111,6 +111,7 @@ mod tests {
             deleting: false,
             bound: (0..pods).map(bound).collect(),
             attach_limits: Vec::new(),
+            attached: Vec::new(),
         });
         let managed_node = ManagedNode {
             pool_name: "general".into(),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Plan: pods by claim ──► all fit on their nodes ────────────────────────────────────────► kept
-//!                                │ not all: other pods were bound first, or the node is smaller than planned
+//!                                │ not all: other pods were bound first, or the node has or attaches less than planned
 //!                                ▼
 //!                            exchange ──► moved: kept elsewhere    left: planned again, with the other pending pods
 //! ```
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
-use muster_scheduling::model::{BoundPod, Pod, Problem, Resources, SpecId};
+use muster_scheduling::model::{BoundPod, Node, Pod, PodSpec, Problem, Resources, SpecId};
 use muster_scheduling::{Exchange, exchange};
 use rustc_hash::FxHashMap;
 
@@ -108,11 +108,26 @@ fn all_fit(plan: &Plan, problem: &Problem, nodes: &BTreeMap<String, usize>) -> b
         let mut requests: Resources = node.daemon_requests.clone();
         let bound = node.bound.iter().map(|pod| pod.spec);
         let here = pods.iter().filter_map(|pod| pending.get(&*pod.path).copied());
-        for spec in bound.chain(here.clone()) {
+        for spec in bound.chain(here) {
             requests.add(&problem.specs[spec].requests);
         }
-        requests.first_shortage(&node.allocatable).is_none() && node.over_attached(&problem.specs, here).is_none()
+        requests.first_shortage(&node.allocatable).is_none() && attaches_all(node, pods, &pending, &problem.specs)
     })
+}
+
+/// Returns true if the node attaches the volumes of its pods and of all planned ones; or if it is not initialized: then
+/// it may have the limit of its type only, by what other nodes say.
+fn attaches_all(node: &Node, planned: &[Placed], pending: &FxHashMap<&str, SpecId>, specs: &[PodSpec]) -> bool {
+    if !node.initialized || node.attach_limits.is_empty() {
+        return true;
+    }
+    // Of the planned pods those that are nominated are bound.
+    let planned: BTreeSet<&str> = planned.iter().map(|pod| &*pod.path).collect();
+    let (told, others): (Vec<BoundPod>, Vec<BoundPod>) =
+        node.bound.iter().cloned().partition(|pod| planned.contains(&*pod.name));
+    let waiting = planned.iter().filter_map(|path| pending.get(path).copied());
+    let all: Vec<SpecId> = told.iter().map(|pod| pod.spec).chain(waiting).collect();
+    Node { bound: others, ..node.clone() }.over_attached(specs, all).is_none()
 }
 
 /// Exchanges places where not all pods fit. Pods without a new place lose theirs and become pods of the problem again.
@@ -140,7 +155,7 @@ fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTree
         let is_closed = |one: &&ClaimAndNode<'_>| !is_true(one.claim, nodeclaim::REGISTERED);
         let is_evidence = came.is_some_and(|one| is_closed(one) || is_alone(claim, pods));
         for pod in pods.extract_if(.., |pod| gone.contains_key(&*pod.path)) {
-            // kube-scheduler keeps the room of a nominated pod: another scheduler took it.
+            // kube-scheduler keeps the room of a nominated pod: another scheduler took it, or volumes cannot be attached.
             let nominated = nominations.get(&pod.uid).map(|one| &*one.node);
             let is_taken = nominated.is_some() && nominated == came.and_then(|one| one.node_name());
             if (is_evidence || is_taken) && gone.get(&*pod.path) == Some(&None) {

@@ -213,7 +213,10 @@ fn attached_volumes_count_against_the_limit_once() {
     ]
     .concat();
     let snapshot = snapshot(&text);
-    assert_eq!(snapshot.problem.nodes[0].attach_limits, [("ebs.csi.aws.com".into(), 9)]);
+    let node = &snapshot.problem.nodes[0];
+    assert_eq!(node.attach_limits, [("ebs.csi.aws.com".into(), 10)]);
+    let attached: Vec<&str> = node.attached.iter().map(|volume| &*volume.claim).collect();
+    assert_eq!(attached, ["default/a", "pv-gone"]);
 }
 
 #[test]

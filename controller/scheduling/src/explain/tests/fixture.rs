@@ -121,6 +121,7 @@ pub(super) fn node(name: &str) -> Node {
         deleting: false,
         bound: Vec::new(),
         attach_limits: Vec::new(),
+        attached: Vec::new(),
     }
 }
 

@@ -1,11 +1,10 @@
 //! Launches of single seats, and of all seats together within limits and reservations.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use rustc_hash::FxHashSet;
 
 use super::{Found, Launch, MOST_STEPS, Piece, Search, SearchInput, Seat};
 use crate::compile::fits;
-use crate::model::PodSpec;
+use crate::model::{Attachment, of_driver};
 use crate::pack::groups::Group;
 use crate::pack::reserved::Reservations;
 use crate::pack::shape_index::Headroom;
@@ -168,21 +167,16 @@ impl Search<'_> {
     }
 
     /// Returns the requests of the pods of a seat on an existing node. A volume that several of them use counts once,
-    /// and not at all if it is already attached to the node.
+    /// and not at all if it is attached to the node already.
     fn with_shared_volumes(&self, seat: &Seat, position: usize) -> Vec<i32> {
         let problem = self.input.compiled.problem;
         let mut sizes = seat.sizes.clone();
         for (driver, column) in self.input.compiled.columns.drivers() {
-            let of = |spec: &'_ PodSpec| -> Vec<Arc<str>> {
-                let volumes = spec.attachments.iter().filter(|volume| volume.driver == *driver);
-                volumes.map(|volume| Arc::clone(&volume.claim)).collect()
-            };
-            let bound = &problem.nodes[self.input.standing[position].node].bound;
-            let here: BTreeSet<Arc<str>> = bound.iter().flat_map(|pod| of(&problem.specs[pod.spec])).collect();
+            let here = problem.nodes[self.input.standing[position].node].volumes(&problem.specs);
             let pods = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit as usize);
-            let mut wanted: BTreeSet<Arc<str>> = pods.flat_map(|pod| of(problem.spec_of(pod))).collect();
-            wanted.retain(|claim| !here.contains(claim));
-            sizes[column] = wanted.len() as i32;
+            let wanted = pods.flat_map(|pod| &problem.spec_of(pod).attachments);
+            let new: FxHashSet<&Attachment> = wanted.filter(|volume| !here.contains(volume)).collect();
+            sizes[column] = of_driver(&new, driver) as i32;
         }
         sizes
     }

@@ -64,6 +64,7 @@ pub fn node(name: &str) -> Node {
         deleting: false,
         bound: Vec::new(),
         attach_limits: Vec::new(),
+        attached: Vec::new(),
     }
 }
 
