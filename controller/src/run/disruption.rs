@@ -1,7 +1,7 @@
 //! Execution of disruption: decides which nodes to disrupt, begins commands, and reconciles those in progress.
 //!
 //! ```text
-//!   PassSchedule ── due ──► plan_disruption: DisruptionPlanner::turn, own thread ──► command_starts ──► open, in order
+//!   PassSchedule ── due ──► plan_disruption: DisruptionPlanner::turn, own thread ──► command_starts ──► open, some at once
 //!   a claim with a mark, or a replacement, changes ──► reconcile: progress ──► edge
 //!   a taint without a mark ──────────────────────────► reconcile: cleanup ───► edge
 //! ```
@@ -42,6 +42,8 @@ use crate::provider::Provider;
 
 /// Maximum number of concurrent writes of claim conditions.
 const AT_ONCE: usize = 8;
+/// Maximum number of commands that are begun at a time, each with writes of its own one after the other.
+const COMMANDS_AT_ONCE: usize = 4;
 /// Interval between checks whether the watch cache has caught up with our writes.
 const ASK: Duration = Duration::from_millis(250);
 /// Minimum interval between comparisons of deletion costs: Karpenter's value.
@@ -63,6 +65,8 @@ pub(super) struct PlannedDisruption {
     pub(super) moments: Moments,
     /// Events about what does not happen, and why.
     pub(super) notices: Step,
+    /// Conditions of claims to write.
+    pub(super) told: Vec<StatusWrite>,
 }
 
 /// An object that disruption reconciles.
@@ -80,7 +84,7 @@ impl PlannedDisruption {
     /// Returns a result without commands; the next pass is at `again` if something has changed by then.
     fn nothing(planner: DisruptionPlanner, again: Timestamp) -> Self {
         let (command_starts, deletion_costs, moments) = (Vec::new(), Vec::new(), Moments::default());
-        Self { planner, command_starts, deletion_costs, again, moments, notices: Step::rest() }
+        Self { planner, command_starts, deletion_costs, again, moments, notices: Step::rest(), told: Vec::new() }
     }
 }
 
@@ -107,7 +111,7 @@ fn says_it_goes(cluster: &Cluster, claim: &NodeClaim) -> bool {
         || condition(claim, nodeclaim::DISRUPTION_REASON).is_some() && !is_true(claim, nodeclaim::REBOOTING)
 }
 
-/// Decides which nodes to disrupt, and updates the conditions of the claims accordingly.
+/// Decides which nodes to disrupt.
 pub(super) async fn plan_disruption<P: Provider>(
     context: Arc<LeaderContext<P>>,
     mut planner: DisruptionPlanner,
@@ -123,10 +127,8 @@ pub(super) async fn plan_disruption<P: Provider>(
     // It may take long and must not block a thread of the async runtime.
     let decided = tokio::task::spawn_blocking(move || think(&thinking, planner, conditions, now())).await;
     let why = match decided {
-        Ok(Ok((planned, mut told))) => {
-            let notices = notice_events(&context, now());
-            told.extend(notices.into_iter().map(|write| (ObservedVersions::default(), write)));
-            tell(&context, told).await;
+        Ok(Ok(mut planned)) => {
+            planned.notices.writes.extend(notice_events(&context, now()));
             return planned;
         }
         Ok(Err(why)) => why,
@@ -139,10 +141,10 @@ pub(super) async fn plan_disruption<P: Provider>(
 }
 
 /// A status write of a claim, and the versions on which it is based.
-type StatusWrite = (ObservedVersions, Write);
+pub(super) type StatusWrite = (ObservedVersions, Write);
 
 /// Writes the conditions of claims. The next pass retries those that have changed meanwhile.
-async fn tell<P: Provider>(context: &LeaderContext<P>, told: Vec<StatusWrite>) {
+pub(super) async fn tell<P: Provider>(context: &LeaderContext<P>, told: Vec<StatusWrite>) {
     let one = async |(mut observed, write): StatusWrite| {
         let end = context.edge.carry_out(&Step::act([write]), &mut observed, &mut Answers::default()).await;
         context.leader_state().note_written(&observed, now());
@@ -153,15 +155,23 @@ async fn tell<P: Provider>(context: &LeaderContext<P>, told: Vec<StatusWrite>) {
     futures::stream::iter(told).map(one).buffer_unordered(AT_ONCE).collect::<()>().await;
 }
 
-/// Returns the writes of conditions that claims do not have yet.
-fn untold<P: Provider>(context: &LeaderContext<P>, input: &DisruptionInput, now: Timestamp) -> Vec<StatusWrite> {
+/// Returns the writes of conditions that claims do not have yet. Those of claims whose commands begin have to wait: a
+/// new version of the claim would refuse the first write of its command.
+fn untold<P: Provider>(
+    context: &LeaderContext<P>,
+    input: &DisruptionInput,
+    command_starts: &[CommandStart],
+    now: Timestamp,
+) -> Vec<StatusWrite> {
+    let begun = command_starts.iter().flat_map(|start| &start.command_nodes);
+    let begun: BTreeSet<&str> = begun.filter_map(|one| one.claim.metadata.name.as_deref()).collect();
     let cluster = context.cluster_cache.read();
     let leader_state = context.leader_state();
     let managed_nodes = input.problem.nodes.iter().zip(&input.managed_nodes);
     let known = managed_nodes.filter_map(|(node, managed_node)| Some((node, managed_node.as_ref()?)));
     let told = known.filter_map(|(node, managed_node)| {
         let claim = cluster.claim_of(cluster.node(&node.name)?)?;
-        let name = claim.metadata.name.as_deref()?;
+        let name = claim.metadata.name.as_deref().filter(|name| !begun.contains(name))?;
         if leader_state.is_behind("NodeClaim", name, claim.metadata.resource_version.as_deref(), now) {
             return None;
         }
@@ -178,13 +188,13 @@ fn think<P: Provider>(
     mut planner: DisruptionPlanner,
     unhealthy: Conditions,
     now: Timestamp,
-) -> Result<(PlannedDisruption, Vec<StatusWrite>), String> {
+) -> Result<PlannedDisruption, String> {
     let begun = Instant::now();
     let (Supply { mut manifests, pools: _, pause, stops }, foreign) = {
         let cluster = context.cluster_cache.read();
         if cluster.claims().len() == 0 {
             let again = after(now, context.settings.timing.every);
-            return Ok((PlannedDisruption::nothing(planner, again), Vec::new()));
+            return Ok(PlannedDisruption::nothing(planner, again));
         }
         (Supply::of(context, &cluster, now), foreign::<P>(&cluster))
     };
@@ -222,12 +232,12 @@ fn think<P: Provider>(
         command_starts
     };
     unhealthy::tell_repairs(&context.metrics, (&decision, &input), &command_starts, now);
-    let mut told = untold(context, &input, now);
+    let mut told = untold(context, &input, &command_starts, now);
     let blocked = repair_blocked(&decision, &input, &context.cluster_cache.read());
     told.extend(blocked.into_iter().map(|write| (ObservedVersions::default(), write)));
     let deletion_costs = if pause.disruption { Vec::new() } else { costs(context, &input, now) };
     let notices = news(context, &input, &decision, was_open, now);
-    Ok((PlannedDisruption { planner, command_starts, deletion_costs, again, moments, notices }, told))
+    Ok(PlannedDisruption { planner, command_starts, deletion_costs, again, moments, notices, told })
 }
 
 /// Returns the deletion costs that have changed, at most once a minute, if it is the controller that manages them.
@@ -272,28 +282,41 @@ fn foreign<P: Provider>(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// Begins the commands. If a write fails, the reconciliation of the marks continues the command or rolls it back.
-pub(super) async fn open<P: Provider>(context: Arc<LeaderContext<P>>, command_starts: Vec<CommandStart>) {
-    for CommandStart { number: _, is_reboot, cause, savings, command_nodes, steps } in command_starts {
-        let nodes: Vec<&str> = command_nodes
-            .iter()
-            .filter_map(|command_node| command_node.node.as_ref()?.metadata.name.as_deref())
-            .collect();
-        let message = if is_reboot { "rebooting" } else { "disrupting" };
-        tracing::info!(cause = cause.name(), ?nodes, hourly_savings = savings, message);
-        for step in &steps {
-            let mut observed = observed(&command_nodes);
-            let end = context.edge.carry_out(step, &mut observed, &mut Answers::default()).await;
-            context.leader_state().note_written(&observed, now());
-            match end {
-                End::Done => context.metrics.opened(step, &command_nodes),
-                End::Stale => tracing::info!(cause = cause.name(), "a node has changed since the decision"),
-                End::Failed(why) => {
-                    tracing::warn!(cause = cause.name(), why, "a disruption command was not started completely")
-                }
-                End::Fenced => return,
+/// Returns true if the nodes of one that begins at once have changed since the decision.
+pub(super) async fn open<P: Provider>(context: Arc<LeaderContext<P>>, command_starts: Vec<CommandStart>) -> bool {
+    // No node is in two of them. A hundred nodes that are taken back at once have two minutes.
+    let opened = command_starts.into_iter().map(|start| open_one(&context, start));
+    futures::stream::iter(opened)
+        .buffer_unordered(COMMANDS_AT_ONCE)
+        .fold(false, async |is_open, one| is_open | one)
+        .await
+}
+
+/// Begins a command, and returns as [`open`].
+async fn open_one<P: Provider>(context: &LeaderContext<P>, start: CommandStart) -> bool {
+    let CommandStart { number: _, is_reboot, cause, savings, command_nodes, steps } = start;
+    let nodes: Vec<&str> =
+        command_nodes.iter().filter_map(|command_node| command_node.node.as_ref()?.metadata.name.as_deref()).collect();
+    let message = if is_reboot { "rebooting" } else { "disrupting" };
+    tracing::info!(cause = cause.name(), ?nodes, hourly_savings = savings, message);
+    let mut is_open = false;
+    for step in &steps {
+        let mut observed = observed(&command_nodes);
+        let end = context.edge.carry_out(step, &mut observed, &mut Answers::default()).await;
+        context.leader_state().note_written(&observed, now());
+        match end {
+            End::Done => context.metrics.opened(step, &command_nodes),
+            End::Stale => {
+                is_open |= cause.begins_at_once();
+                tracing::info!(cause = cause.name(), ?nodes, "a node has changed since the decision");
             }
+            End::Failed(why) => {
+                tracing::warn!(cause = cause.name(), ?nodes, why, "a disruption command was not started completely");
+            }
+            End::Fenced => return false,
         }
     }
+    is_open
 }
 
 /// Executes the next step of a command in progress.

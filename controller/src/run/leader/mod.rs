@@ -74,8 +74,10 @@ enum Done {
     Advanced(disruption::Item, Verdict),
     /// A decision about disruption.
     PlannedDisruption(Box<disruption::PlannedDisruption>),
-    /// The commands have been begun.
-    Opened,
+    /// The commands have been begun. True if one that cannot wait has to be decided again.
+    Opened(bool),
+    /// The conditions that a decision about disruption gives to claims have been written.
+    ClaimsTold,
     /// A round has ended: events to publish, and the time of the next round if nothing changes.
     Decided(Step),
     /// An order has been decided, executed and answered.
@@ -113,6 +115,8 @@ struct Leader<P> {
     freed: Option<watch::Receiver<u64>>,
     told_shifts: ToldShifts,
     is_planning_disruption: bool,
+    /// True while the conditions of the last such decision are being written.
+    is_telling_claims: bool,
     /// True while commands are being begun. They are not reconciled until that is done, because an incomplete command
     /// would be repaired.
     is_opening: bool,
@@ -163,6 +167,7 @@ pub(super) async fn lead<P: Provider>(
         has_all_types: false,
         holds: BTreeMap::new(),
         is_planning_disruption: false,
+        is_telling_claims: false,
         is_opening: false,
         work_queue: WorkQueue::default(),
         window: Window::default(),
@@ -261,18 +266,32 @@ impl<P: Provider> Leader<P> {
                 self.commands.close(&item, verdict, now);
             }
             Done::PlannedDisruption(decided) => {
-                let disruption::PlannedDisruption { planner, command_starts, deletion_costs, again, moments, notices } =
-                    *decided;
+                let disruption::PlannedDisruption {
+                    planner,
+                    command_starts,
+                    deletion_costs,
+                    again,
+                    moments,
+                    notices,
+                    told,
+                } = *decided;
                 self.is_planning_disruption = false;
                 self.planner = planner;
                 let is_open = self.planner.is_open();
                 self.pass_schedule.answer(again, is_open, moments, now);
                 self.note_rests(now);
                 self.begin(command_starts);
+                self.tell_claims(told);
                 self.tell(Step::act(deletion_costs), Audience::People);
                 self.tell(notices, Audience::People);
             }
-            Done::Opened => self.is_opening = false,
+            Done::Opened(is_open) => {
+                self.is_opening = false;
+                if is_open {
+                    self.pass_schedule.hurry();
+                }
+            }
+            Done::ClaimsTold => self.is_telling_claims = false,
             Done::Decided(step) => {
                 self.is_planning = false;
                 // The room of a pod may be given to another pod, which causes no change. Pods that found no place in
@@ -343,9 +362,24 @@ impl<P: Provider> Leader<P> {
         }
         self.is_opening = true;
         let context = Arc::clone(&self.context);
+        self.tasks.spawn(async move { Done::Opened(disruption::open(context, command_starts).await) });
+    }
+
+    /// Writes conditions of claims beside the commands of the same decision. While those of an earlier one are being
+    /// written, the next decision finds these again.
+    fn tell_claims(&mut self, told: Vec<disruption::StatusWrite>) {
+        if told.is_empty() {
+            return;
+        }
+        if self.is_telling_claims {
+            self.pass_schedule.stir();
+            return;
+        }
+        self.is_telling_claims = true;
+        let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            disruption::open(context, command_starts).await;
-            Done::Opened
+            disruption::tell(&context, told).await;
+            Done::ClaimsTold
         });
     }
 

@@ -15,7 +15,7 @@ const APART: Duration = Duration::from_secs(1);
 /// Schedule of decisions about disruption, see the module.
 #[derive(Debug, Clone, Copy)]
 pub struct PassSchedule {
-    /// Time of the next decision if something has changed.
+    /// Time of the next decision if something has changed. During a decision: what changes demand meanwhile.
     at: Timestamp,
     /// True if something has changed since the last decision.
     is_stirred: bool,
@@ -71,12 +71,13 @@ impl PassSchedule {
     pub const fn ask(&mut self, now: Timestamp) {
         self.is_stirred = false;
         self.asked = now;
+        self.at = Timestamp::MAX;
     }
 
     /// Records the end of a decision. The next one is at `again` if something has changed or the result `is_open`,
-    /// otherwise at one of `moments`.
+    /// otherwise at one of `moments`; earlier if a change since its start cannot wait.
     pub fn answer(&mut self, again: Timestamp, is_open: bool, moments: Moments, now: Timestamp) {
-        self.at = again;
+        self.at = self.at.min(again);
         self.is_stirred |= is_open;
         self.moments = moments;
         self.rest_until = after(now, STILL);
@@ -109,6 +110,13 @@ mod tests {
         pass_schedule.ask(at(120));
         pass_schedule.answer(at(130), true, Moments::default(), at(120));
         assert_eq!(pass_schedule.next(), at(130), "the answer is to be confirmed");
+        pass_schedule.ask(at(130));
+        pass_schedule.hurry_at_once(at(131));
+        pass_schedule.answer(at(140), false, Moments::default(), at(132));
+        assert_eq!(pass_schedule.next(), at(131), "what cannot wait came while it was asked");
+        pass_schedule.ask(at(132));
+        pass_schedule.answer(at(142), true, Moments::default(), at(132));
+        assert_eq!(pass_schedule.next(), at(142), "and is answered once");
     }
 
     #[test]
