@@ -6,13 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use muster_cloud::CloudError;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Idle time after which the batch is sent, as in Karpenter.
 const IDLE: Duration = Duration::from_millis(100);
-/// Maximum time that the first request waits before the batch is sent, as in Karpenter.
+/// Maximum time that the first request waits for others, as in Karpenter.
 const LONGEST: Duration = Duration::from_secs(1);
+/// Number of unanswered calls beside which the next one waits. If the cloud is slower than requests come in, they gather
+/// in the next batch, and what is asked again meanwhile is asked once.
+const AT_ONCE: usize = 2;
+/// Longest such wait, so that two calls that hang hold nothing up.
+const TURN: Duration = Duration::from_secs(3);
 
 /// A batched call.
 pub(super) trait Work: Send + Sync + 'static {
@@ -39,6 +44,7 @@ struct Inner<W: Work> {
     work: W,
     /// Locked for a few instructions.
     waiting: Mutex<Waiting<W::Answer>>,
+    calls: Arc<Semaphore>,
 }
 
 type Answered<A> = oneshot::Sender<Result<A, CloudError>>;
@@ -56,7 +62,7 @@ struct Waiting<A> {
 impl<W: Work> Batch<W> {
     pub(super) fn new(work: W) -> Self {
         let waiting = Waiting { asked: BTreeMap::new(), count: 0, has_gatherer: false };
-        Self(Arc::new(Inner { work, waiting: Mutex::new(waiting) }))
+        Self(Arc::new(Inner { work, waiting: Mutex::new(waiting), calls: Arc::new(Semaphore::new(AT_ONCE)) }))
     }
 
     /// Returns the result for `thing`. The call is a task of its own, so a caller that is cancelled does not affect the
@@ -82,6 +88,11 @@ impl<W: Work> Inner<W> {
     fn lock(&self) -> MutexGuard<'_, Waiting<W::Answer>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Waits until few calls are unanswered, but not for long.
+    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        timeout(TURN, Arc::clone(&self.calls).acquire_owned()).await.ok()?.ok()
+    }
 }
 
 async fn gather<W: Work>(inner: Arc<Inner<W>>) {
@@ -96,6 +107,7 @@ async fn gather<W: Work>(inner: Arc<Inner<W>>) {
         }
         seen = waiting.count;
     }
+    let mut turn = inner.turn().await;
     let asked = {
         let mut waiting = inner.lock();
         waiting.has_gatherer = false;
@@ -107,7 +119,9 @@ async fn gather<W: Work>(inner: Arc<Inner<W>>) {
         let part = std::mem::replace(&mut asked, rest);
         inner.work.batched(part.len(), first.elapsed());
         let inner = Arc::clone(&inner);
+        let turn = turn.take();
         tokio::spawn(async move {
+            let _turn = turn;
             let mut part = part;
             part.retain(|(_, senders)| senders.iter().any(|sender| !sender.is_closed()));
             let things = part.iter().map(|(thing, _)| thing.clone()).collect();
@@ -137,8 +151,6 @@ async fn all_gone<A>(part: &mut [(String, Vec<Answered<A>>)]) {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::timeout;
-
     use super::*;
 
     /// Answers after a minute, and records requests and answers.
@@ -166,6 +178,23 @@ mod tests {
         assert!(gone_soon.is_err());
         assert_eq!(batch.ask("b").await, Ok(()));
         assert_eq!(*diary.lock().unwrap(), (vec!["b".to_owned()], vec!["b".to_owned()]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn beside_two_unanswered_calls_the_others_gather_for_a_while() {
+        let diary = Arc::default();
+        let batch = Arc::new(Batch::new(Slow(Arc::clone(&diary))));
+        let mut asked = tokio::task::JoinSet::new();
+        for thing in ["a", "b", "c", "d", "c"] {
+            let batch = Arc::clone(&batch);
+            asked.spawn(async move { batch.ask(thing).await });
+            sleep(Duration::from_millis(500)).await;
+        }
+        let made = |diary: &Mutex<(Vec<String>, Vec<String>)>| diary.lock().unwrap().0.clone();
+        assert_eq!(made(&diary), ["a", "b"]);
+        sleep(TURN).await;
+        assert_eq!(made(&diary), ["a", "b", "c", "d"], "once");
+        assert!(asked.join_all().await.iter().all(Result::is_ok));
     }
 
     #[tokio::test(start_paused = true)]
