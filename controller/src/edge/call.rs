@@ -4,12 +4,14 @@ use muster_cloud::{Cloud, CloudError, Instance};
 use muster_stages::lifecycle::Answers;
 use muster_stages::step::Call;
 
+use super::listing::Listing;
+
 /// Executes a call and stores its result in `answers`.
-pub(super) async fn ask<C: Cloud>(cloud: &C, call: &Call, answers: &mut Answers) {
+pub(super) async fn ask<C: Cloud>(cloud: &C, listing: &Listing, call: &Call, answers: &mut Answers) {
     match call {
         Call::Launch(request) => answers.launch = Some(cloud.launch(request).await),
         Call::Get(id) => answers.instance = Some(cloud.get(id).await),
-        Call::Find(uid) => answers.instance = Some(find(cloud, uid).await),
+        Call::Find(uid) => answers.instance = Some(find(cloud, listing, uid).await),
         Call::Console(id) => answers.console = Some(cloud.console(id).await),
         Call::Terminate(id) => answers.terminate = Some(cloud.terminate(id).await),
         Call::Reboot(id) => answers.reboot = Some(cloud.reboot(id).await),
@@ -18,8 +20,9 @@ pub(super) async fn ask<C: Cloud>(cloud: &C, call: &Call, answers: &mut Answers)
 }
 
 /// Returns the instance that was launched for the claim with this UID.
-async fn find<C: Cloud>(cloud: &C, uid: &str) -> Result<Instance, CloudError> {
-    let is_its = |one: &Instance| one.token.as_ref().is_some_and(|token| token.claim_uid == uid);
-    let all = cloud.list().await?;
-    all.into_iter().find(is_its).ok_or_else(|| CloudError::NotFound { what: uid.to_owned() })
+async fn find<C: Cloud>(cloud: &C, listing: &Listing, uid: &str) -> Result<Instance, CloudError> {
+    let is_its = |one: &&Instance| one.token.as_ref().is_some_and(|token| token.claim_uid == uid);
+    let listed = listing.new_one(|| cloud.list()).await;
+    let all = listed.as_ref().as_ref().map_err(Clone::clone)?;
+    all.iter().find(is_its).cloned().ok_or_else(|| CloudError::NotFound { what: uid.to_owned() })
 }

@@ -20,6 +20,7 @@ mod call;
 mod events;
 mod fate;
 mod fence;
+mod listing;
 mod observed;
 mod pace;
 mod request;
@@ -43,6 +44,7 @@ pub use self::events::Recorder;
 pub(crate) use self::fate::BUDGET;
 pub use self::fate::Fate;
 pub use self::fence::{Fence, Gate};
+use self::listing::Listing;
 pub use self::observed::ObservedVersions;
 pub use self::pace::{Health, Pace};
 use self::request::{Written, request};
@@ -85,6 +87,7 @@ pub struct NoObserver;
 pub struct Edge<C> {
     client: Client,
     cloud: C,
+    listing: Arc<Listing>,
     fence: Fence,
     pace: Arc<Pace>,
     recorder: Recorder,
@@ -135,7 +138,8 @@ impl WriteObserver for NoObserver {
 impl<C: Cloud> Edge<C> {
     /// Creates an edge that writes through `client`, whose retries must be off: a refused eviction is an answer.
     pub fn new(client: Client, cloud: C, fence: Fence, pace: Pace, recorder: Recorder) -> Self {
-        Self { client, cloud, fence, pace: Arc::new(pace), recorder, observer: Arc::new(NoObserver), clock }
+        let (listing, observer) = (Arc::default(), Arc::new(NoObserver));
+        Self { client, cloud, listing, fence, pace: Arc::new(pace), recorder, observer, clock }
     }
 
     /// Sets the observer of all writes.
@@ -240,7 +244,7 @@ impl<C: Cloud> Edge<C> {
         match write {
             Write::Cloud(question) => {
                 let begun = Instant::now();
-                let asked = self.fence.keep(call::ask(&self.cloud, question, answers)).await;
+                let asked = self.fence.keep(call::ask(&self.cloud, &self.listing, question, answers)).await;
                 if asked.is_some() {
                     self.observer.called(question, answers, begun.elapsed());
                 }
