@@ -2,6 +2,7 @@
 
 mod assessment;
 mod document;
+mod shared_list;
 mod text;
 mod workload;
 

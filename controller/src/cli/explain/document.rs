@@ -293,9 +293,10 @@ impl NodeExplanation {
         } = story;
         let text = |value: &Option<std::sync::Arc<str>>| value.as_ref().map(ToString::to_string);
         let (state, instance_types) = match node {
-            PlacedOn::New(index) => {
-                (NodeState::New, plan.new_nodes.get(*index).map(|node| node.instance_types.clone()).unwrap_or_default())
-            }
+            PlacedOn::New(index) => (
+                NodeState::New,
+                plan.new_nodes.get(*index).map(|node| node.instance_types.to_vec()).unwrap_or_default(),
+            ),
             PlacedOn::Existing(_) => (NodeState::Existing, Vec::new()),
         };
         let mut shares: Vec<ShareDocument> =

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_api::annotations::NODECLAIM_MIN_VALUES_RELAXED;
 use muster_manifest::snapshot::Remark;
 use muster_scheduling::model;
-use muster_scheduling::model::{Effect, InstanceType, Labels, Problem, Requirements, Taint};
+use muster_scheduling::model::{Effect, Labels, Problem, Requirements, Taint};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::super::inputs::Inputs;
 use super::super::quantity::exact_map;
 use super::Assessment;
+use super::shared_list::SharedList;
 
 /// `kind: Plan`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -50,8 +52,8 @@ pub(crate) struct NewNode {
     pub(crate) zone: String,
     pub(crate) capacity_type: String,
     pub(crate) price: f64,
-    pub(crate) instance_types: Vec<String>,
-    pub(crate) requirements: Vec<RequirementDocument>,
+    pub(crate) instance_types: SharedList<String>,
+    pub(crate) requirements: SharedList<RequirementDocument>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) taints: Vec<TaintDocument>,
     pub(crate) startup_taints: Vec<TaintDocument>,
@@ -211,6 +213,7 @@ pub(crate) fn new_nodes(problem: &Problem, launches: &[muster_scheduling::NewNod
     let mut taken: BTreeSet<String> = problem.nodes.iter().map(|node| node.name.to_string()).collect();
     let mut next_number = vec![0_usize; problem.pools.len()];
     let mut nodes = Vec::with_capacity(launches.len());
+    let mut lists = Lists::default();
     for node in launches {
         let name = loop {
             let name = format!("{}-{}", problem.pools[node.pool].name, next_number[node.pool]);
@@ -219,9 +222,49 @@ pub(crate) fn new_nodes(problem: &Problem, launches: &[muster_scheduling::NewNod
                 break name;
             }
         };
-        nodes.push(NewNode::new(problem, node, name));
+        nodes.push(NewNode::new(problem, node, name, &mut lists));
     }
     nodes
+}
+
+/// Lists of the nodes of a plan, each made once.
+#[derive(Default)]
+struct Lists {
+    /// By pool, and address of the alternatives.
+    instance_types: FxHashMap<(usize, usize), SharedList<String>>,
+    requirements: FxHashMap<Basis, SharedList<RequirementDocument>>,
+}
+
+/// What the requirements of a node's NodeClaim follow from: indices, and addresses of lists that nodes share.
+#[derive(PartialEq, Eq, Hash)]
+struct Basis {
+    launch: (usize, usize, usize),
+    requirements: usize,
+    alternatives: usize,
+    min_values_relaxed: Option<bool>,
+}
+
+impl Lists {
+    fn instance_types(&mut self, problem: &Problem, node: &muster_scheduling::NewNode) -> SharedList<String> {
+        let types = &problem.catalogues[problem.pools[node.pool].catalogue];
+        let list = self.instance_types.entry((node.pool, node.alternatives.as_ptr().addr()));
+        list.or_insert_with(|| node.alternatives.iter().map(|&index| types[index].name.to_string()).collect()).clone()
+    }
+
+    fn requirements(
+        &mut self,
+        problem: &Problem,
+        node: &muster_scheduling::NewNode,
+    ) -> SharedList<RequirementDocument> {
+        let basis = Basis {
+            launch: (node.pool, node.instance_type, node.offering),
+            requirements: node.requirements.address(),
+            alternatives: node.alternatives.as_ptr().addr(),
+            min_values_relaxed: node.min_values_relaxed,
+        };
+        let list = self.requirements.entry(basis);
+        list.or_insert_with(|| RequirementDocument::all(&node.claim_requirements(problem)).collect()).clone()
+    }
 }
 
 /// Builds the documents of existing nodes that get pods.
@@ -242,7 +285,7 @@ pub(crate) fn pod_names(problem: &Problem, pods: &[usize]) -> Vec<String> {
 // === impl NewNode ===
 
 impl NewNode {
-    fn new(problem: &Problem, node: &muster_scheduling::NewNode, name: String) -> Self {
+    fn new(problem: &Problem, node: &muster_scheduling::NewNode, name: String, lists: &mut Lists) -> Self {
         let pool = &problem.pools[node.pool];
         let types = &problem.catalogues[pool.catalogue];
         let offering = &types[node.instance_type].offerings[node.offering];
@@ -258,8 +301,8 @@ impl NewNode {
             zone: offering.zone().unwrap_or_default().to_owned(),
             capacity_type: offering.capacity_type().unwrap_or_default().to_owned(),
             price: node.price,
-            instance_types: node.alternatives.iter().map(|&index| type_name(types, index)).collect(),
-            requirements: RequirementDocument::all(&node.claim_requirements(problem)),
+            instance_types: lists.instance_types(problem, node),
+            requirements: lists.requirements(problem, node),
             labels: text_map(&pool.labels),
             taints: pool.taints.iter().map(TaintDocument::new).collect(),
             startup_taints: pool.startup_taints.iter().map(TaintDocument::new).collect(),
@@ -267,10 +310,6 @@ impl NewNode {
             annotations,
         }
     }
-}
-
-fn type_name(types: &[InstanceType], index: usize) -> String {
-    types[index].name.to_string()
 }
 
 fn text_map(labels: &Labels) -> BTreeMap<String, String> {
@@ -281,8 +320,8 @@ fn text_map(labels: &Labels) -> BTreeMap<String, String> {
 
 impl RequirementDocument {
     /// Returns all of `requirements` by key; a key with bounds and exclusions has several entries.
-    pub(crate) fn all(requirements: &Requirements) -> Vec<Self> {
-        requirements.iter().flat_map(|(key, requirement)| Self::of_key(key, requirement)).collect()
+    pub(crate) fn all(requirements: &Requirements) -> impl Iterator<Item = Self> {
+        requirements.iter().flat_map(|(key, requirement)| Self::of_key(key, requirement))
     }
 
     fn of_key(key: &str, requirement: &model::Requirement) -> Vec<Self> {
