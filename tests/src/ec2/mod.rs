@@ -247,8 +247,18 @@ impl Ec2 {
     /// # Errors
     /// If there is no such instance or EventBridge does not take it.
     pub async fn warn_of_interruption(&self, id: &str) -> Result<(), Refused> {
-        let instance = self.instance(id)?;
-        notices::spot_interruption(&self.shared, &instance).await.map_err(|error| refused("PutEvents", error))
+        self.warn_of_interruptions(&[id]).await
+    }
+
+    /// Sends the two minutes' notice of the interruption of several spot instances, ten in a call.
+    ///
+    /// # Errors
+    /// If there is no such instance or EventBridge does not take it.
+    pub async fn warn_of_interruptions(&self, ids: &[&str]) -> Result<(), Refused> {
+        let instances = ids.iter().map(|id| self.instance(id)).collect::<Result<Vec<_>, _>>()?;
+        let Some(first) = instances.first() else { return Ok(()) };
+        let sent = notices::spot_interruptions(&self.shared, &first.region, &instances).await;
+        sent.map_err(|error| refused("PutEvents", error))
     }
 
     /// Sends a rebalance recommendation to EventBridge.

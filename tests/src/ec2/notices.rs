@@ -10,6 +10,9 @@ use super::instances::{Event, Events, Instance, StateReason};
 use super::request::Request;
 use super::shared::Shared;
 
+/// Maximum number of events in one call, as with EventBridge.
+const MOST_ENTRIES: usize = 10;
+
 /// Announces what happens to instances for as long as the proxy lives.
 pub(super) async fn announce(shared: Arc<Shared>, mut events: Events) {
     while let Some(event) = events.next().await {
@@ -21,30 +24,43 @@ pub(super) async fn announce(shared: Arc<Shared>, mut events: Events) {
             Event::Launched(instance) => (instance, ["pending", "running"]),
             Event::Ended { instance, .. } => (instance, ["shutting-down", "terminated"]),
         };
-        for state in states {
+        let entries = states.map(|state| {
             let detail = json!({ "instance-id": instance.id, "state": state });
-            // As on EventBridge, what cannot be delivered is lost.
-            let _ = send(&shared, instance, "EC2 Instance State-change Notification", &detail).await;
-        }
+            entry(&shared, instance, "EC2 Instance State-change Notification", &detail)
+        });
+        // As on EventBridge, what cannot be delivered is lost.
+        let _ = send(&shared, &instance.region, &entries).await;
     }
 }
 
-/// Two minutes' notice that EC2 takes a spot instance back.
-pub(super) async fn spot_interruption(shared: &Shared, instance: &Instance) -> Result<(), ApiError> {
-    let detail = json!({ "instance-id": instance.id, "instance-action": "terminate" });
-    send(shared, instance, "EC2 Spot Instance Interruption Warning", &detail).await
+/// Two minutes' notice that EC2 takes spot instances of a region back.
+pub(super) async fn spot_interruptions(
+    shared: &Shared,
+    region: &str,
+    instances: &[Arc<Instance>],
+) -> Result<(), ApiError> {
+    for some in instances.chunks(MOST_ENTRIES) {
+        let warning = |instance: &Arc<Instance>| {
+            let detail = json!({ "instance-id": instance.id, "instance-action": "terminate" });
+            entry(shared, instance, "EC2 Spot Instance Interruption Warning", &detail)
+        };
+        send(shared, region, &some.iter().map(warning).collect::<Vec<_>>()).await?;
+    }
+    Ok(())
 }
 
 /// The instance may be taken back before long.
 pub(super) async fn rebalance(shared: &Shared, instance: &Instance) -> Result<(), ApiError> {
     let detail = json!({ "instance-id": instance.id });
-    send(shared, instance, "EC2 Instance Rebalance Recommendation", &detail).await
+    let entry = entry(shared, instance, "EC2 Instance Rebalance Recommendation", &detail);
+    send(shared, &instance.region, &[entry]).await
 }
 
 /// Two minutes' notice that the owner of a capacity reservation takes the instance's capacity back.
 pub(super) async fn reservation_interruption(shared: &Shared, instance: &Instance) -> Result<(), ApiError> {
     let detail = json!({ "instance-id": instance.id, "instance-action": "terminate" });
-    send(shared, instance, "EC2 Capacity Reservation Instance Interruption Warning", &detail).await
+    let entry = entry(shared, instance, "EC2 Capacity Reservation Instance Interruption Warning", &detail);
+    send(shared, &instance.region, &[entry]).await
 }
 
 /// EC2 takes the instance back.
@@ -53,16 +69,19 @@ pub(super) async fn take_back(shared: &Shared, instance: &Instance) -> Result<()
     shared.end(&like, &instance.id, StateReason::spot_interruption()).await
 }
 
-async fn send(shared: &Shared, instance: &Instance, kind: &str, detail: &Value) -> Result<(), ApiError> {
+fn entry(shared: &Shared, instance: &Instance, kind: &str, detail: &Value) -> Value {
     let Instance { region, id, .. } = instance;
-    let entry = json!({
+    json!({
         "Source": "aws.ec2",
         "DetailType": kind,
         "Detail": detail.to_string(),
         "Resources": [format!("arn:aws:ec2:{region}:{}:instance/{id}", shared.account)],
         "Time": shared.clock.now().as_second(),
-    });
-    let body = json!({ "Entries": [entry] }).to_string().into_bytes();
+    })
+}
+
+async fn send(shared: &Shared, region: &str, entries: &[Value]) -> Result<(), ApiError> {
+    let body = json!({ "Entries": entries }).to_string().into_bytes();
     let target = [("x-amz-target", "AWSEvents.PutEvents")];
     let request = Request::unsigned("events", region, Some("application/x-amz-json-1.1"), &target, body);
     let answer = shared.moto.forward(&shared.client, &shared.account, &request).await?;
