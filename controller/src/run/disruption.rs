@@ -1,7 +1,7 @@
 //! Execution of disruption: decides which nodes to disrupt, begins commands, and reconciles those in progress.
 //!
 //! ```text
-//!   PassSchedule ── due ──► plan_disruption: DisruptionPlanner::turn, own thread ──► command_starts ──► open, some at once
+//!   PassSchedule ── due ──► plan_disruption: DisruptionPlanner::turn, own thread ──► command_starts ──► open
 //!   a claim with a mark, or a replacement, changes ──► reconcile: progress ──► edge
 //!   a taint without a mark ──────────────────────────► reconcile: cleanup ───► edge
 //! ```

@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep, timeout};
 const IDLE: Duration = Duration::from_millis(100);
 /// Maximum time that the first request waits for others, as in Karpenter.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Number of unanswered calls beside which the next one waits. If the cloud is slower than requests come in, they gather
-/// in the next batch, and what is asked again meanwhile is asked once.
+/// Number of unanswered calls beside which the next one waits. If the cloud is slower than requests come in, they
+/// gather in the next batch, and what is asked again meanwhile is asked once.
 const AT_ONCE: usize = 2;
 /// Longest such wait, so that two calls that hang hold nothing up.
 const TURN: Duration = Duration::from_secs(3);

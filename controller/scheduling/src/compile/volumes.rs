@@ -64,8 +64,8 @@ impl VolumeColumns {
         }
         let staying = || problem.nodes.iter().filter(|node| !node.deleting);
         let of_pods = staying().flat_map(|node| &node.bound).flat_map(|pod| &problem.specs[pod.spec].attachments);
-        // A node keeps an attachment for each of them. So one that is only attached somewhere, from where its pod may be
-        // about to move, counts for the pod; but a lower bound must not count what may be there already.
+        // A node keeps an attachment for each of them. So one that is only attached somewhere, from where its pod may
+        // be about to move, counts for the pod; but a lower bound must not count what may be there already.
         let others = staying().filter(|_| self.relaxed).flat_map(|node| &node.attached);
         let attached: FxHashSet<&Attachment> = of_pods.chain(others).collect();
         let mut shared: Vec<(usize, &Attachment)> = pods

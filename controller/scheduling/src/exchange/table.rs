@@ -279,8 +279,9 @@ impl<'a> Table<'a> {
         free.iter_mut().zip(&row).for_each(|(free, one)| *free = free.saturating_add(*one));
     }
 
-    /// Returns the last pod of a seat that has a volume of its own of a driver that cannot attach all; else the last one
-    /// with a volume that others use, too. A node that is not initialized may have the limit of its type only, and keeps them.
+    /// Returns the last pod of a seat that has a volume of its own of a driver that cannot attach all; else the last
+    /// one with a volume that others use, too. A node that is not initialized may have the limit of its type only, and
+    /// keeps them.
     fn last_over_attached(&self, seat: usize) -> Option<usize> {
         let problem = self.specs.problem;
         let Seat { node, pods, .. } = &self.seats[seat];

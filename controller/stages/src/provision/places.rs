@@ -155,7 +155,7 @@ fn mend(round: &Round<'_>, plan: &mut Plan, problem: &mut Problem, nodes: &BTree
         let is_closed = |one: &&ClaimAndNode<'_>| !is_true(one.claim, nodeclaim::REGISTERED);
         let is_evidence = came.is_some_and(|one| is_closed(one) || is_alone(claim, pods));
         for pod in pods.extract_if(.., |pod| gone.contains_key(&*pod.path)) {
-            // kube-scheduler keeps the room of a nominated pod: another scheduler took it, or volumes cannot be attached.
+            // kube-scheduler keeps the room of a nominated pod: another scheduler took it, or volumes are too many.
             let nominated = nominations.get(&pod.uid).map(|one| &*one.node);
             let is_taken = nominated.is_some() && nominated == came.and_then(|one| one.node_name());
             if (is_evidence || is_taken) && gone.get(&*pod.path) == Some(&None) {
