@@ -235,7 +235,7 @@ struct Lists {
     requirements: FxHashMap<Basis, SharedList<RequirementDocument>>,
 }
 
-/// What the requirements of a node's NodeClaim follow from: indices, and addresses of lists that nodes share.
+/// Basis of the requirements of a node's NodeClaim: indices, and addresses of lists that nodes share.
 #[derive(PartialEq, Eq, Hash)]
 struct Basis {
     launch: (usize, usize, usize),
