@@ -4,10 +4,10 @@ use muster_cloud::{Cloud, CloudError, Instance};
 use muster_stages::lifecycle::Answers;
 use muster_stages::step::Call;
 
-use super::listing::Listing;
+use super::shared_listing::SharedListing;
 
 /// Executes a call and stores its result in `answers`.
-pub(super) async fn ask<C: Cloud>(cloud: &C, listing: &Listing, call: &Call, answers: &mut Answers) {
+pub(super) async fn ask<C: Cloud>(cloud: &C, listing: &SharedListing, call: &Call, answers: &mut Answers) {
     match call {
         Call::Launch(request) => answers.launch = Some(cloud.launch(request).await),
         Call::Get(id) => answers.instance = Some(cloud.get(id).await),
@@ -20,7 +20,7 @@ pub(super) async fn ask<C: Cloud>(cloud: &C, listing: &Listing, call: &Call, ans
 }
 
 /// Returns the instance that was launched for the claim with this UID.
-async fn find<C: Cloud>(cloud: &C, listing: &Listing, uid: &str) -> Result<Instance, CloudError> {
+async fn find<C: Cloud>(cloud: &C, listing: &SharedListing, uid: &str) -> Result<Instance, CloudError> {
     let is_its = |one: &&Instance| one.token.as_ref().is_some_and(|token| token.claim_uid == uid);
     let listed = listing.new_one(|| cloud.list()).await;
     let all = listed.as_ref().as_ref().map_err(Clone::clone)?;

@@ -13,6 +13,7 @@
 //!   reconciliation decides again. A merge patch does not touch the fields that it does not contain, so unknown fields
 //!   are kept.
 //! - Nothing is written without the lease ([`Fence`]): a write in flight is abandoned when the lease expires.
+//! - Who looks for an instance of a claim shares a listing with the others (`shared_listing`).
 //! - Every write passes a [`WriteObserver`], before and after it is sent: metrics are counted there, and tests stop the
 //!   controller there. This holds for new kinds of writes without further code.
 
@@ -20,10 +21,10 @@ mod call;
 mod events;
 mod fate;
 mod fence;
-mod listing;
 mod observed;
 mod pace;
 mod request;
+mod shared_listing;
 #[cfg(test)]
 mod tests;
 
@@ -44,10 +45,10 @@ pub use self::events::Recorder;
 pub(crate) use self::fate::BUDGET;
 pub use self::fate::Fate;
 pub use self::fence::{Fence, Gate};
-use self::listing::Listing;
 pub use self::observed::ObservedVersions;
 pub use self::pace::{Health, Pace};
 use self::request::{Written, request};
+use self::shared_listing::SharedListing;
 
 /// Field manager of all writes in `metadata.managedFields`: one writer for all decisions.
 pub const FIELD_MANAGER: &str = "muster";
@@ -87,7 +88,7 @@ pub struct NoObserver;
 pub struct Edge<C> {
     client: Client,
     cloud: C,
-    listing: Arc<Listing>,
+    listing: Arc<SharedListing>,
     fence: Fence,
     pace: Arc<Pace>,
     recorder: Recorder,

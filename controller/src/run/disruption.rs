@@ -1,7 +1,8 @@
 //! Execution of disruption: decides which nodes to disrupt, begins commands, and reconciles those in progress.
 //!
 //! ```text
-//!   PassSchedule ── due ──► plan_disruption: DisruptionPlanner::turn, own thread ──► command_starts ──► open
+//!   PassSchedule ── due ──► plan_disruption: DisruptionPlanner::turn, own thread ─┬─► command_starts ──► open
+//!                                                                                 └─► told: conditions, beside it
 //!   a claim with a mark, or a replacement, changes ──► reconcile: progress ──► edge
 //!   a taint without a mark ──────────────────────────► reconcile: cleanup ───► edge
 //! ```

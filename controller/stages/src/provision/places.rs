@@ -123,11 +123,10 @@ fn attaches_all(node: &Node, planned: &[Placed], pending: &FxHashMap<&str, SpecI
     }
     // Of the planned pods those that are nominated are bound.
     let planned: BTreeSet<&str> = planned.iter().map(|pod| &*pod.path).collect();
-    let (told, others): (Vec<BoundPod>, Vec<BoundPod>) =
-        node.bound.iter().cloned().partition(|pod| planned.contains(&*pod.name));
+    let mut bare = node.clone();
+    let told: Vec<BoundPod> = bare.bound.extract_if(.., |pod| planned.contains(&*pod.name)).collect();
     let waiting = planned.iter().filter_map(|path| pending.get(path).copied());
-    let all: Vec<SpecId> = told.iter().map(|pod| pod.spec).chain(waiting).collect();
-    Node { bound: others, ..node.clone() }.over_attached(specs, all).is_none()
+    bare.over_attached(specs, told.iter().map(|pod| pod.spec).chain(waiting)).is_none()
 }
 
 /// Exchanges places where not all pods fit. Pods without a new place lose theirs and become pods of the problem again.

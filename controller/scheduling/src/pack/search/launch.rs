@@ -171,11 +171,11 @@ impl Search<'_> {
     fn with_shared_volumes(&self, seat: &Seat, position: usize) -> Vec<i32> {
         let problem = self.input.compiled.problem;
         let mut sizes = seat.sizes.clone();
+        let here = problem.nodes[self.input.standing[position].node].volumes(&problem.specs);
+        let pods = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit as usize);
+        let wanted = pods.flat_map(|pod| &problem.spec_of(pod).attachments);
+        let new: FxHashSet<&Attachment> = wanted.filter(|volume| !here.contains(volume)).collect();
         for (driver, column) in self.input.compiled.columns.drivers() {
-            let here = problem.nodes[self.input.standing[position].node].volumes(&problem.specs);
-            let pods = seat.pieces.iter().map(|&piece| self.pieces[piece as usize].unit as usize);
-            let wanted = pods.flat_map(|pod| &problem.spec_of(pod).attachments);
-            let new: FxHashSet<&Attachment> = wanted.filter(|volume| !here.contains(volume)).collect();
             sizes[column] = of_driver(&new, driver) as i32;
         }
         sizes

@@ -13,7 +13,7 @@ pub(super) type Listed = Arc<Result<Vec<Instance>, CloudError>>;
 
 /// The last listing, while somebody waits for one.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub(super) struct SharedListing {
     /// Held while instances are listed. The time is that of the beginning.
     last: Mutex<Option<(Instant, Listed)>>,
     waiting: AtomicUsize,
@@ -22,9 +22,9 @@ pub(super) struct Listing {
 /// One who waits.
 struct Place<'l>(&'l AtomicUsize);
 
-// === impl Listing ===
+// === impl SharedListing ===
 
-impl Listing {
+impl SharedListing {
     /// Returns a listing that was begun after this call.
     pub(super) async fn new_one<F>(&self, list: impl FnOnce() -> F) -> Listed
     where
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     /// Lists for ten seconds, and counts.
-    async fn look(listing: Arc<Listing>, count: Arc<AtomicUsize>) -> Listed {
+    async fn look(listing: Arc<SharedListing>, count: Arc<AtomicUsize>) -> Listed {
         let list = || async {
             count.fetch_add(1, Ordering::Relaxed);
             sleep(Duration::from_secs(10)).await;
@@ -90,7 +90,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_comes_while_instances_are_listed_shares_the_next_listing() {
-        let (listing, count) = (Arc::<Listing>::default(), Arc::<AtomicUsize>::default());
+        let (listing, count) = (Arc::<SharedListing>::default(), Arc::<AtomicUsize>::default());
         let mut looking = JoinSet::new();
         for _ in 0..30 {
             looking.spawn(look(Arc::clone(&listing), Arc::clone(&count)));
@@ -105,7 +105,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_gives_up_holds_up_nobody() {
-        let (listing, count) = (Arc::<Listing>::default(), Arc::<AtomicUsize>::default());
+        let (listing, count) = (Arc::<SharedListing>::default(), Arc::<AtomicUsize>::default());
         let gone = timeout(Duration::from_secs(1), look(Arc::clone(&listing), Arc::clone(&count))).await;
         assert!(gone.is_err());
         look(Arc::clone(&listing), Arc::clone(&count)).await;
