@@ -9,7 +9,7 @@ use std::sync::Arc;
 use muster_api::attachments::{EBS_DRIVER, ebs_volumes};
 use muster_api::labels::INSTANCE_FAMILY;
 use muster_scheduling::labels::{INSTANCE_TYPE, NODE_POOL};
-use muster_scheduling::model::{InstanceType, Labels, Node, Problem, Resource};
+use muster_scheduling::model::{Amount, AttachFacts, InstanceType, Labels, Node, Problem, Resource};
 use rustc_hash::FxHashMap;
 
 use super::pools::class_of;
@@ -22,8 +22,8 @@ const LEAST_PART: u32 = 2;
 /// Number of nodes of a type that are believed whatever they say: the driver may be started with a limit of its own.
 const BELIEVED: usize = 3;
 
-/// Limits that nodes say, by catalogue, instance type and driver.
-type Said<'m> = BTreeMap<(usize, &'m str, &'m str), Vec<u32>>;
+/// Limits that nodes state, by instance type and driver, for each catalogue.
+type Stated = BTreeMap<usize, BTreeMap<(Arc<str>, Arc<str>), Vec<u32>>>;
 
 /// Adds the attach limits of the drivers in use to the instance types, and to nodes that are starting.
 pub(super) fn apply(manifests: &Manifests, unlaunched: &[Unlaunched], problem: &mut Problem) {
@@ -32,58 +32,64 @@ pub(super) fn apply(manifests: &Manifests, unlaunched: &[Unlaunched], problem: &
     if drivers.is_empty() {
         return;
     }
-    let drivers: Vec<(Resource, Arc<str>)> =
-        drivers.into_iter().map(|driver| (Resource::attachable(&driver), driver)).collect();
+    let drivers: Vec<Arc<str>> = drivers.into_iter().collect();
     let catalogue_of: BTreeMap<Arc<str>, usize> =
         problem.pools.iter().map(|pool| (Arc::clone(&pool.name), pool.catalogue)).collect();
-    let said = said(manifests, &catalogue_of);
+    let mut stated = stated(manifests, &catalogue_of);
     for catalogue in 0..problem.catalogues.len() {
-        let disks = disks(manifests, problem, catalogue);
-        let mut limits: Vec<(usize, Resource, i64)> = Vec::new();
-        for (index, one) in problem.catalogues[catalogue].iter().enumerate() {
-            for (resource, driver) in &drivers {
-                let told = said.get(&(catalogue, &*one.name, &**driver));
-                let limit = limit(one, driver, disks, told).filter(|_| !one.capacity.contains(resource));
-                limits.extend(limit.map(|limit| (index, resource.clone(), i64::from(limit))));
-            }
-        }
-        if !limits.is_empty() {
-            problem.catalogues[catalogue].set_capacities(limits);
-        }
+        let stated = stated.remove(&catalogue).unwrap_or_default();
+        let facts = AttachFacts { drivers: drivers.clone(), disks: disks(manifests, problem, catalogue), stated };
+        problem.catalogues[catalogue].set_attach_limits(facts, limits);
     }
     limit_starting_nodes(problem, &catalogue_of, unlaunched);
 }
 
+/// Returns the attach limits of the types that do not have one from a NodeOverlay.
+fn limits(types: &[InstanceType], facts: &AttachFacts) -> Vec<Amount> {
+    let mut limits = Vec::new();
+    for driver in &facts.drivers {
+        let resource = Resource::attachable(driver);
+        for (index, one) in types.iter().enumerate() {
+            let limit = limit(one, driver, facts).filter(|_| !one.capacity.contains(&resource));
+            limits.extend(limit.map(|limit| (index, resource.clone(), i64::from(limit))));
+        }
+    }
+    limits
+}
+
 /// Returns the number of volumes of `driver` that a node of the type can attach, if it is known.
-fn limit(one: &InstanceType, driver: &str, disks: u32, said: Option<&Vec<u32>>) -> Option<u32> {
-    let of_ec2 = driver == EBS_DRIVER && one.requirements.get(INSTANCE_FAMILY).is_some();
-    let table = of_ec2.then(|| ebs_volumes(&one.name, disks));
-    let middle = said.and_then(|all| {
-        let mut all = all.clone();
-        all.sort_unstable();
-        all.get(all.len().saturating_sub(1) / 2).copied()
-    });
-    let is_believed = said.is_some_and(|all| all.len() >= BELIEVED);
+fn limit(one: &InstanceType, driver: &Arc<str>, facts: &AttachFacts) -> Option<u32> {
+    let stated = facts.stated.get(&(Arc::clone(&one.name), Arc::clone(driver)));
+    let of_ec2 = **driver == *EBS_DRIVER && one.requirements.get(INSTANCE_FAMILY).is_some();
+    let table = of_ec2.then(|| ebs_volumes(&one.name, facts.disks));
+    let middle = stated.and_then(|all| all.get(all.len().saturating_sub(1) / 2).copied());
+    let is_believed = stated.is_some_and(|all| all.len() >= BELIEVED);
     let least = if is_believed { 0 } else { table.unwrap_or(0) / LEAST_PART };
     middle.map(|middle| middle.max(least)).or(table)
 }
 
-fn said<'m>(manifests: &'m Manifests, catalogue_of: &BTreeMap<Arc<str>, usize>) -> Said<'m> {
+/// Returns the limits that nodes state, each list in ascending order.
+fn stated(manifests: &Manifests, catalogue_of: &BTreeMap<Arc<str>, usize>) -> Stated {
     let csi_nodes: FxHashMap<&str, &CsiNode> = manifests.csi_nodes.iter().map(|node| (&*node.name, node)).collect();
-    let mut said = Said::new();
+    let mut stated = Stated::new();
     for node in &manifests.nodes {
         let labels = &node.meta.labels;
         let place = catalogue_of_node(labels, catalogue_of);
         let (Some(csi_node), Some((catalogue, name))) = (csi_nodes.get(&*node.meta.name), place) else { continue };
         for (driver, limit) in &csi_node.limits {
-            said.entry((catalogue, name, driver)).or_default().push(*limit);
+            let of_type = stated.entry(catalogue).or_default();
+            of_type.entry((Arc::clone(name), Arc::clone(driver))).or_default().push(*limit);
         }
     }
-    said
+    stated.values_mut().flat_map(BTreeMap::values_mut).for_each(|all| all.sort_unstable());
+    stated
 }
 
 /// Returns the catalogue of the pool of a node, and the node's instance type.
-fn catalogue_of_node<'l>(labels: &'l Labels, catalogue_of: &BTreeMap<Arc<str>, usize>) -> Option<(usize, &'l str)> {
+fn catalogue_of_node<'l>(
+    labels: &'l Labels,
+    catalogue_of: &BTreeMap<Arc<str>, usize>,
+) -> Option<(usize, &'l Arc<str>)> {
     Some((*catalogue_of.get(labels.get(NODE_POOL)?)?, labels.get(INSTANCE_TYPE)?))
 }
 
@@ -123,7 +129,7 @@ fn limit_starting_nodes(problem: &mut Problem, catalogue_of: &BTreeMap<Arc<str>,
         if let Some(one) = open.get(&number) {
             one.types.iter().for_each(|&index| least(&catalogues[one.catalogue].types()[index]));
         } else if let Some((catalogue, name)) = catalogue_of_node(&node.labels, catalogue_of) {
-            catalogues[catalogue].iter().find(|one| &*one.name == name).into_iter().for_each(least);
+            catalogues[catalogue].iter().find(|one| one.name == *name).into_iter().for_each(least);
         }
         limits.retain(|driver, _| !knows(node, driver));
         node.attach_limits.extend(limits);

@@ -1,9 +1,9 @@
 //! The instance types of one NodeClass, with everything about them that can be computed without pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -34,14 +34,36 @@ struct Ingested {
     allocatable: Vec<i64>,
     /// Maximum allocatable amount of any type, by resource.
     most: Vec<i64>,
-    /// The last catalogue that [`Catalogue::set_capacities`] made of this one.
-    edition: Mutex<Option<Edition>>,
+    editions: Mutex<Editions>,
 }
 
-/// Catalogue with other capacities: index of the type, resource and amount of each.
+/// The last catalogues that were made of one with other capacities.
+#[derive(Default)]
+struct Editions {
+    with_amounts: Option<Edition>,
+    with_attach_limits: Option<(AttachFacts, Edition)>,
+}
+
+/// Capacities, and the catalogue that has them.
+#[derive(Clone)]
 struct Edition {
-    amounts: Vec<(usize, Resource, i64)>,
-    made: Arc<Ingested>,
+    amounts: Vec<Amount>,
+    /// None without amounts: a catalogue that kept itself would never be freed.
+    made: Option<Arc<Ingested>>,
+}
+
+/// Index of a type, a resource and its amount.
+pub type Amount = (usize, Resource, i64);
+
+/// Facts from which the attach limits of all types of a catalogue follow, besides the types themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AttachFacts {
+    /// Drivers in use, in order.
+    pub drivers: Vec<Arc<str>>,
+    /// Number of volumes with which nodes are launched.
+    pub disks: u32,
+    /// Limits that nodes state, by instance type and driver.
+    pub stated: BTreeMap<(Arc<str>, Arc<str>), Vec<u32>>,
 }
 
 /// One label of all types: the distinct requirements on it, and the index of the requirement of each type.
@@ -116,7 +138,7 @@ impl Catalogue {
             resources,
             allocatable,
             most,
-            edition: Mutex::default(),
+            editions: Mutex::default(),
         };
         Self(Arc::new(ingested), None)
     }
@@ -133,23 +155,56 @@ impl Catalogue {
         *self = Self(Self::new(types).0, self.1.take());
     }
 
-    /// Sets capacities: index of the type, resource and amount of each. The result of equal amounts is shared, since a
-    /// catalogue costs more than a plan of few pods and snapshots of one cluster need the same one again.
-    pub fn set_capacities(&mut self, amounts: Vec<(usize, Resource, i64)>) {
+    /// Sets capacities. The result of equal amounts is shared, since a catalogue costs more than a plan of few pods and
+    /// snapshots of one cluster need the same one again.
+    pub fn set_capacities(&mut self, amounts: Vec<Amount>) {
         let base = Arc::clone(&self.0);
-        let mut edition = base.edition.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = edition.as_ref().filter(|known| known.amounts == amounts) {
-            self.0 = Arc::clone(&known.made);
-            return;
+        let mut editions = base.editions();
+        let edition = self.edition(editions.with_amounts.take(), amounts);
+        self.show(&edition);
+        editions.with_amounts = Some(edition);
+    }
+
+    /// Sets the capacities that `amounts` computes from the types and from `facts`. They are computed once for equal
+    /// facts, and the result of equal amounts is shared.
+    pub fn set_attach_limits(
+        &mut self,
+        facts: AttachFacts,
+        amounts: impl FnOnce(&[InstanceType], &AttachFacts) -> Vec<Amount>,
+    ) {
+        let base = Arc::clone(&self.0);
+        let mut editions = base.editions();
+        let edition = match editions.with_attach_limits.take() {
+            Some((known, edition)) if known == facts => edition,
+            known => self.edition(known.map(|(_, edition)| edition), amounts(&base.types, &facts)),
+        };
+        self.show(&edition);
+        editions.with_attach_limits = Some((facts, edition));
+    }
+
+    /// Returns `known` if it has these amounts, otherwise the edition with them.
+    fn edition(&self, known: Option<Edition>, amounts: Vec<Amount>) -> Edition {
+        if let Some(known) = known.filter(|known| known.amounts == amounts) {
+            return known;
         }
-        self.edit(|types| {
-            for (index, resource, amount) in &amounts {
-                if let Some(one) = types.get_mut(*index) {
-                    one.capacity.set(resource.clone(), *amount);
+        let made = (!amounts.is_empty()).then(|| {
+            let mut other = self.clone();
+            other.edit(|types| {
+                for (index, resource, amount) in &amounts {
+                    if let Some(one) = types.get_mut(*index) {
+                        one.capacity.set(resource.clone(), *amount);
+                    }
                 }
-            }
+            });
+            other.0
         });
-        *edition = Some(Edition { amounts, made: Arc::clone(&self.0) });
+        Edition { amounts, made }
+    }
+
+    fn show(&mut self, edition: &Edition) {
+        if let Some(made) = &edition.made {
+            self.0 = Arc::clone(made);
+        }
     }
 
     /// Replaces the catalogue as [`Catalogue::edit`] does, and keeps the types before `change` as those that the cloud
@@ -287,6 +342,12 @@ impl Deref for Catalogue {
 
     fn deref(&self) -> &[InstanceType] {
         &self.0.types
+    }
+}
+
+impl Ingested {
+    fn editions(&self) -> MutexGuard<'_, Editions> {
+        self.editions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

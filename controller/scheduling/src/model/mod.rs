@@ -13,7 +13,7 @@ mod reservation;
 mod resources;
 mod selector;
 
-pub use catalogue::Catalogue;
+pub use catalogue::{Amount, AttachFacts, Catalogue};
 pub(crate) use catalogue::{Offer, OfferingSet};
 pub use closed_zone::ClosedZone;
 pub(crate) use closed_zone::zone_id;
