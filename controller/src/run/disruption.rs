@@ -23,7 +23,7 @@ use muster_manifest::ObservedCloud;
 use muster_manifest::snapshot::Snapshot;
 use muster_scheduling::disrupt::{Decision, DisruptionInput, Moments};
 use muster_stages::disruption::{
-    CommandNode, CommandStart, CommandStarts, DisruptionPlanner, Launches, ObservedCommand, Turn, cleanup,
+    CommandNode, CommandStart, CommandStarts, DisruptionPlanner, FirstSteps, Launches, ObservedCommand, Turn, cleanup,
     deletion_costs, is_marked, mark_of, progress, repair_blocked, running,
 };
 use muster_stages::lifecycle::disruption_status::{self, DisruptionStatus};
@@ -283,7 +283,7 @@ fn foreign<P: Provider>(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// Begins the commands. If a write fails, the reconciliation of the marks continues the command or rolls it back.
-/// Returns true if the nodes of one that begins at once have changed since the decision.
+/// Returns true if a claim of one that begins at once has changed since the decision.
 pub(super) async fn open<P: Provider>(context: Arc<LeaderContext<P>>, command_starts: Vec<CommandStart>) -> bool {
     // No node is in two of them. A hundred nodes that are taken back at once have two minutes.
     let opened = command_starts.into_iter().map(|start| open_one(&context, start));
@@ -301,15 +301,20 @@ async fn open_one<P: Provider>(context: &LeaderContext<P>, start: CommandStart) 
     let message = if is_reboot { "rebooting" } else { "disrupting" };
     tracing::info!(cause = cause.name(), ?nodes, hourly_savings = savings, message);
     let mut is_open = false;
-    for step in &steps {
+    for FirstSteps { begin, keep_away } in &steps {
         let mut observed = observed(&command_nodes);
-        let end = context.edge.carry_out(step, &mut observed, &mut Answers::default()).await;
+        let end = context.edge.carry_out(begin, &mut observed, &mut Answers::default()).await;
         context.leader_state().note_written(&observed, now());
         match end {
-            End::Done => context.metrics.opened(step, &command_nodes),
+            End::Done => {
+                context.metrics.opened(begin, &command_nodes);
+                // Writes that fail are made by the reconciliation of the marks.
+                let _ = context.edge.carry_out(keep_away, &mut observed, &mut Answers::default()).await;
+                context.leader_state().note_written(&observed, now());
+            }
             End::Stale => {
                 is_open |= cause.begins_at_once();
-                tracing::info!(cause = cause.name(), ?nodes, "a node has changed since the decision");
+                tracing::info!(cause = cause.name(), ?nodes, "a claim has changed since the decision");
             }
             End::Failed(why) => {
                 tracing::warn!(cause = cause.name(), ?nodes, why, "a disruption command was not started completely");

@@ -243,7 +243,7 @@ impl LastReport {
 fn disruption_of(command_start: &CommandStart) -> Disruption {
     let CommandStart { number: _, is_reboot, cause, savings, command_nodes, steps } = command_start;
     let names = command_nodes.iter().filter_map(|home| home.node.as_ref()?.metadata.name.clone());
-    let launched = steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
+    let launched = steps.iter().flat_map(|steps| &steps.begin.writes).filter_map(|write| match write {
         Write::CreateClaim(claim) => Some(launch(claim, &Plan::default())),
         _ => None,
     });

@@ -11,12 +11,13 @@ use muster_cloud::after;
 use muster_manifest::{Condition, NodeClass};
 use muster_scheduling::disrupt::Moments;
 use muster_stages::disruption::{
-    CommandNode, CommandStart, CommandStarts, Launches, ObservedCommand, Timing, Turn, cleanup, progress, running,
+    CommandNode, CommandStart, CommandStarts, FirstSteps, Launches, ObservedCommand, Timing, Turn, cleanup, progress,
+    running,
 };
 use muster_stages::step::{Step, Write};
 use serde_json::json;
 
-use super::edge::Carriage;
+use super::edge::{Carriage, Flow};
 use super::{Controller, Stop};
 use crate::api::Kind;
 use crate::trace::Event;
@@ -71,7 +72,7 @@ impl Controller {
     fn open(&mut self, command_start: &CommandStart, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
         let CommandStart { number: _, is_reboot, cause, savings, command_nodes, steps } = command_start;
-        let replacements = steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
+        let replacements = steps.iter().flat_map(|steps| &steps.begin.writes).filter_map(|write| match write {
             Write::CreateClaim(claim) => claim.metadata.name.clone(),
             _ => None,
         });
@@ -84,9 +85,12 @@ impl Controller {
             world.trace.add(now, event);
         }
         self.advance_at = Some(now);
-        for step in steps {
+        for FirstSteps { begin, keep_away } in steps {
             let mut carriage = Self::carriage(command_nodes);
-            self.carry_all(step, &mut carriage, world)?;
+            if self.carry_each(begin, &mut carriage, world)? == Flow::On {
+                self.carry_each(keep_away, &mut carriage, world)?;
+            }
+            self.refresh(world)?;
         }
         Ok(())
     }

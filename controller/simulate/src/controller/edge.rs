@@ -32,7 +32,8 @@ pub(super) struct Carriage {
 }
 
 /// Action after a write.
-enum Flow {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
     /// Continue with the next write.
     On,
     /// Discard the rest of the step: the objects it was decided from have changed.
@@ -59,12 +60,18 @@ impl Carriage {
 impl Controller {
     /// Applies a step.
     pub(super) fn carry_all(&mut self, step: &Step, carriage: &mut Carriage, world: &mut World) -> Result<(), Stop> {
+        self.carry_each(step, carriage, world)?;
+        self.refresh(world)
+    }
+
+    /// Applies a step, without letting the world react. Returns [`Flow::Drop`] if a write was refused.
+    pub(super) fn carry_each(&mut self, step: &Step, carriage: &mut Carriage, world: &mut World) -> Result<Flow, Stop> {
         for write in &step.writes {
-            if let Flow::Drop = self.carry(write, carriage, world)? {
-                break;
+            if self.carry(write, carriage, world)? == Flow::Drop {
+                return Ok(Flow::Drop);
             }
         }
-        self.refresh(world)
+        Ok(Flow::On)
     }
 
     /// Applies one write, unless the controller is killed before it.

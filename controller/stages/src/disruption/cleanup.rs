@@ -8,7 +8,7 @@ use super::mark::is_marked;
 use super::observed_command::Candidate;
 use super::planner::Timing;
 use super::rollback::cleared;
-use super::start::disruption_taint;
+use super::taint::disruption_taint;
 use crate::lifecycle::is_true;
 use crate::step::Step;
 

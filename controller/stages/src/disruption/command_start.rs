@@ -11,7 +11,7 @@ use muster_scheduling::model::Problem;
 use super::command_node::CommandNode;
 use super::objection::paused;
 use super::reboots;
-use super::start::{Leaver, Order, start};
+use super::start::{FirstSteps, Leaver, Order, start};
 use crate::lifecycle::caps::{Admission, Caps, Spent};
 use crate::lifecycle::pause::Pause;
 use crate::provision::{self, ClaimAndNode, Plan, Stop};
@@ -53,7 +53,7 @@ pub struct CommandStart {
     /// Candidates.
     pub command_nodes: Vec<CommandNode>,
     /// First steps, independent of each other ([`start`]).
-    pub steps: Vec<Step>,
+    pub steps: Vec<FirstSteps>,
 }
 
 // === impl CommandStarts ===
@@ -90,7 +90,8 @@ impl<'a> CommandStarts<'a> {
         let due = self.input.managed_nodes[node].as_ref()?.repair_due(now)?;
         let command_node = CommandNode::of_node(cluster, plan, &self.input.problem.nodes[node].name)?;
         let step = reboots::request(&command_node.candidate(), &due, self.launches.pause, now)?;
-        let (command_nodes, steps) = (vec![command_node], vec![step]);
+        let steps = vec![FirstSteps { begin: step, keep_away: Step::rest() }];
+        let command_nodes = vec![command_node];
         Some(CommandStart { number, is_reboot: true, cause: Cause::Unhealthy, savings: 0.0, command_nodes, steps })
     }
 

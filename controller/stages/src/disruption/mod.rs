@@ -1,12 +1,12 @@
 //! Disruption, as pure decisions: from a command to the deletion of its claims, or to its rollback.
 //!
 //! ```text
-//!   DisruptionInput ─► DisruptionPlanner ─► Command + NodeClaims ─► start: mark ─► taint, condition ─► replacements
+//!   DisruptionInput ─► DisruptionPlanner ─► Command + NodeClaims ─► start: marks ─► replacements ─► taints
 //!                      (chosen now, and 15 s later)                                    │
 //!                                                                                      ▼
 //!                                            ┌─ ObservedCommand: claims with the mark, and their replacements ◄─┐
 //!                                            ▼                                                                   │
-//!                       progress: wait until every replacement is initialized ─► delete the claims ─► lifecycle  │
+//!                       progress: wait until every replacement is initialized ─► delete the claims ─► lifecycle │
 //!                                │                                              (drains and terminates)          │
 //!                                └─ objection, failure, deadline: delete unused replacements, untaint, unmark ───┘
 //!
@@ -56,6 +56,7 @@ mod reboots;
 mod repair_events;
 mod rollback;
 mod start;
+mod taint;
 
 #[cfg(test)]
 mod tests;
@@ -74,4 +75,4 @@ pub use pass_schedule::PassSchedule;
 pub use planner::{DisruptionPlanner, Timing, Turn};
 pub use progress::progress;
 pub use repair_events::repair_blocked;
-pub use start::{Leaver, Order, start};
+pub use start::{FirstSteps, Leaver, Order, start};

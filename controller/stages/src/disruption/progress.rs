@@ -13,7 +13,8 @@ use super::deadlines::{self, Otherwise};
 use super::objection::objection;
 use super::observed_command::{Candidate, ObservedCommand, is_leaving, name};
 use super::rollback::{rollback, unmark};
-use super::start::{keep_away, told};
+use super::start::told;
+use super::taint::keep_away;
 use crate::lifecycle::{condition, interruption};
 use crate::step::{Event, EventType, MetaChange, Step, Write};
 
@@ -81,7 +82,14 @@ pub fn progress(observed: &ObservedCommand<'_>, now: Timestamp) -> Step {
                 Progress::Ready | Progress::Coming(_) => None,
             };
             let unkept: Vec<Write> = all.iter().flat_map(|one| keep_away(one, mark.cause, now)).collect();
-            if unkept.is_empty() { remove(&all, mark.cause, lacks, now) } else { Step::act(unkept) }
+            // A taint that is refused for ever, by an admission policy for example, must not keep both nodes.
+            let is_late = now >= deadline(observed, &mark);
+            match deadlines::at_deadline(mark.cause) {
+                _ if unkept.is_empty() => remove(&all, mark.cause, lacks, now),
+                _ if !is_late => Step::act(unkept),
+                Otherwise::Go => remove(&all, mark.cause, lacks, now),
+                Otherwise::TakeBack => rollback(observed, &all, "the node could not be tainted in time"),
+            }
         }
     }
 }
@@ -135,15 +143,20 @@ fn outcome(observed: &ObservedCommand<'_>, mark: &Mark, now: Timestamp) -> Progr
         }
         return Progress::Failed(format!("replacement `{absent}` does not exist"));
     }
-    let announced = |one: &Candidate<'_>| after(mark.since, deadlines::of_notice(one.notice()));
-    let staying = observed.candidates.iter().filter(|one| !one.is_leaving());
-    let dues = staying.map(|one| due(one).unwrap_or_else(|| announced(one)));
-    let deadline = deadlines::deadline(mark.cause, mark.since, &observed.replacements, dues);
+    let deadline = deadline(observed, mark);
     match observed.replacements.iter().find(|one| !one.is_initialized()) {
         None => Progress::Ready,
         Some(_) if now < deadline => Progress::Coming(deadline),
         Some(one) => Progress::Late(format!("replacement `{}` is not initialized in time", name(one.claim))),
     }
+}
+
+/// Returns the time until which the command can wait.
+fn deadline(observed: &ObservedCommand<'_>, mark: &Mark) -> Timestamp {
+    let announced = |one: &Candidate<'_>| after(mark.since, deadlines::of_notice(one.notice()));
+    let staying = observed.candidates.iter().filter(|one| !one.is_leaving());
+    let dues = staying.map(|one| due(one).unwrap_or_else(|| announced(one)));
+    deadlines::deadline(mark.cause, mark.since, &observed.replacements, dues)
 }
 
 /// Returns the time from which the interruption of the candidate's node is so close that it cannot wait for the others.

@@ -6,7 +6,8 @@ use muster_api::conditions::nodeclaim;
 use muster_api::{annotations, events};
 
 use super::observed_command::{Candidate, ObservedCommand, is_leaving, name};
-use super::start::{disruption_taint, taints_of, told};
+use super::start::told;
+use super::taint::{disruption_taint, taints_of};
 use crate::lifecycle::condition;
 use crate::step::{MetaChange, NodeChange, Step, Write};
 

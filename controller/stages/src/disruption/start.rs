@@ -1,21 +1,19 @@
-//! First writes of a command: all claims are marked before any other write, and all nodes are tainted before anything
-//! is launched.
+//! First writes of a command: all claims are marked before any other write, and everything is launched before a Node is
+//! changed. A Node has a new version after every heartbeat, and a taint that is refused for it must not hold up
+//! launches.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Taint;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use muster_api::conditions::nodeclaim;
-use muster_api::{NodeClaim, annotations, events, labels, taints};
+use muster_api::{NodeClaim, annotations, events, labels};
 use muster_scheduling::disrupt::{Cause, Method};
 
 use super::Mark;
 use super::mark::{is_marked, short};
 use super::objection::objection;
 use super::observed_command::{Candidate, leavers};
+use super::taint::keep_away;
 use crate::lifecycle::pause::Pause;
-use crate::lifecycle::{Status, condition, judged, set_condition, whole_seconds};
-use crate::node::Node;
-use crate::step::{Event, EventType, MetaChange, NodeChange, Step, Write};
+use crate::lifecycle::whole_seconds;
+use crate::step::{Event, EventType, MetaChange, Step, Write};
 
 /// Maximum length of a name that is also the value of a label.
 const LONGEST_NAME: usize = 63;
@@ -48,11 +46,21 @@ pub struct Leaver<'a> {
     pub drain: Option<SignedDuration>,
 }
 
-/// Returns the first steps of `order`, which are independent of each other: one for all its nodes if it launches
-/// anything, otherwise one for each. Claims that are being deleted, are marked by another command, or have an objection
-/// by now are skipped, and so are claims that share launches with them.
+/// First steps of a command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FirstSteps {
+    /// Marks and launches.
+    pub begin: Step,
+    /// Taints of the nodes and conditions of their claims, if `begin` has succeeded. This may fail:
+    /// [`progress`](super::progress()) writes what is missing.
+    pub keep_away: Step,
+}
+
+/// Returns the first steps of `order`, which are independent of each other: those of one command for all its nodes if
+/// it launches anything, otherwise of one for each. Claims that are being deleted, are marked by another command, or
+/// have an objection by now are skipped, and so are claims that share launches with them.
 #[must_use]
-pub fn start(order: &Order<'_>, now: Timestamp) -> Vec<Step> {
+pub fn start(order: &Order<'_>, now: Timestamp) -> Vec<FirstSteps> {
     let is_free = |leaver: &&Leaver<'_>| {
         let candidate = &leaver.candidate;
         let pods = leavers(candidate.residents);
@@ -69,8 +77,8 @@ pub fn start(order: &Order<'_>, now: Timestamp) -> Vec<Step> {
     vec![together(order, &free, now)]
 }
 
-/// Returns the step of one command: marks, then taints and conditions, then launches.
-fn together(order: &Order<'_>, going: &[Leaver<'_>], now: Timestamp) -> Step {
+/// Returns the first steps of one command.
+fn together(order: &Order<'_>, going: &[Leaver<'_>], now: Timestamp) -> FirstSteps {
     let since = whole_seconds(now);
     let mut uids: Vec<String> = going.iter().map(|leaver| leaver.candidate.uid()).collect();
     uids.sort();
@@ -96,9 +104,6 @@ fn together(order: &Order<'_>, going: &[Leaver<'_>], now: Timestamp) -> Step {
         let change = MetaChange::default().annotation(annotations::DISRUPTION, mark.write());
         writes.push(Write::ClaimMeta { name: leaver.candidate.name(), change });
     }
-    for leaver in going {
-        writes.extend(keep_away(&leaver.candidate, order.cause, now));
-    }
     if !launches.is_empty() {
         let count = if names.len() == 1 { "1 node is".to_owned() } else { format!("{} nodes are", names.len()) };
         let others = going.len() - 1;
@@ -108,48 +113,16 @@ fn together(order: &Order<'_>, going: &[Leaver<'_>], now: Timestamp) -> Step {
             _ => format!(", together with {others} others"),
         };
         let message = format!("{}: {count} launched before it goes{with}", order.cause.name());
-        writes.extend(going.iter().map(|leaver| told(&leaver.candidate, events::DISRUPTION_LAUNCHING, &message)));
         writes.extend(launches.into_iter().map(|claim| Write::CreateClaim(Box::new(claim))));
+        writes.extend(going.iter().map(|leaver| told(&leaver.candidate, events::DISRUPTION_LAUNCHING, &message)));
     }
-    Step::act(writes)
+    let kept_away = going.iter().flat_map(|leaver| keep_away(&leaver.candidate, order.cause, now));
+    FirstSteps { begin: Step::act(writes), keep_away: Step::act(kept_away) }
 }
 
 pub(super) fn told(candidate: &Candidate<'_>, reason: &'static str, message: &str) -> Write {
     let about = candidate.subject();
     Write::Event(Event { about, kind: EventType::Normal, reason, message: message.to_owned() })
-}
-
-/// Returns the missing writes of the taint on a candidate's node and of the condition of its claim.
-pub(super) fn keep_away(candidate: &Candidate<'_>, cause: Cause, now: Timestamp) -> Vec<Write> {
-    let mut writes = Vec::new();
-    if let Some(node) = candidate.node.filter(|node| disruption_taint(node).is_none()) {
-        let mut all: Vec<Taint> = taints_of(node).to_vec();
-        // The time distinguishes a stale taint from one whose mark has not been observed yet.
-        all.push(Taint { time_added: Some(Time(whole_seconds(now))), ..taints::disrupted() });
-        let name = node.metadata.name.clone().unwrap_or_default();
-        writes.push(Write::Node { name, change: NodeChange { taints: Some(all), ..NodeChange::default() } });
-    }
-    let kind = nodeclaim::DISRUPTION_REASON;
-    let is_told = |one: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
-        one.status == Status::True.name() && one.reason == cause.name()
-    };
-    if condition(candidate.claim, kind).filter(is_told).is_none() {
-        let mut status = candidate.claim.status.clone().unwrap_or_default();
-        let generation = candidate.claim.metadata.generation;
-        set_condition(&mut status.conditions, judged(kind, Status::True, cause.name(), cause.name(), generation, now));
-        writes.push(Write::ClaimStatus { name: candidate.name(), status: Box::new(status) });
-    }
-    writes
-}
-
-pub(super) fn taints_of(node: &Node) -> &[Taint] {
-    node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
-}
-
-/// Returns the taint of nodes that are being disrupted, if the node has it.
-pub(super) fn disruption_taint(node: &Node) -> Option<&Taint> {
-    let wanted = taints::disrupted();
-    taints_of(node).iter().find(|taint| taint.key == wanted.key && taint.effect == wanted.effect)
 }
 
 /// Returns the launch with a name derived from the command, and the annotation that names the command.

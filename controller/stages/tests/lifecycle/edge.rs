@@ -96,6 +96,7 @@ impl Versions {
     }
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     /// To the next write.
     On,
@@ -179,7 +180,8 @@ impl Edge {
         let Some(class) = api.class.clone() else { return Ok(()) };
         let step = breaker::judge(&class, now);
         let mut context = WriteContext { versions: Versions::of(api), api, cloud, answers: Answers::default(), now };
-        self.carry_all(&step, &mut context)
+        self.carry_all(&step, &mut context)?;
+        Ok(())
     }
 
     fn look(
@@ -253,13 +255,13 @@ impl Edge {
         panic!("claim {name} does not come to rest:\n{}", self.told());
     }
 
-    pub(crate) fn carry_all(&mut self, step: &Step, context: &mut WriteContext<'_>) -> Result<(), Killed> {
+    pub(crate) fn carry_all(&mut self, step: &Step, context: &mut WriteContext<'_>) -> Result<Flow, Killed> {
         for write in &step.writes {
-            if let Flow::Drop = self.carry(write, context)? {
-                break;
+            if self.carry(write, context)? == Flow::Drop {
+                return Ok(Flow::Drop);
             }
         }
-        Ok(())
+        Ok(Flow::On)
     }
 
     /// One write, unless something happens there.

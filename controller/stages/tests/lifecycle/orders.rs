@@ -8,13 +8,14 @@ use muster_api::{NodeClaim, NodeClaimSpec, labels};
 use muster_cloud::{Memory, after};
 use muster_scheduling::disrupt::{Cause, Method};
 use muster_stages::disruption::{
-    Candidate, Leaver, ObservedCommand, Order, Replacement, Timing, cleanup, is_marked, progress, running, start,
+    Candidate, FirstSteps, Leaver, ObservedCommand, Order, Replacement, Timing, cleanup, is_marked, progress, running,
+    start,
 };
 use muster_stages::lifecycle::{Answers, Resident, Step, is_true};
 use muster_stages::node::Node;
 
 use super::api::Api;
-use super::edge::{Edge, Killed, Versions, WriteContext};
+use super::edge::{Edge, Flow, Killed, Versions, WriteContext};
 use super::world::at;
 
 /// Somebody decides, as long as it has not come to pass, that nodes are to go.
@@ -121,14 +122,16 @@ impl Edge {
             };
             let steps = start(&order, now);
             assert_eq!(steps, start(&order, now), "the same decision gives the same steps");
-            for step in steps {
-                self.carry_step(&step, api, cloud, now)?;
+            for FirstSteps { begin, keep_away } in steps {
+                if self.carry_step(&begin, api, cloud, now)? == Flow::On {
+                    self.carry_step(&keep_away, api, cloud, now)?;
+                }
             }
         }
         Ok(())
     }
 
-    fn carry_step(&mut self, step: &Step, api: &mut Api, cloud: &mut Memory, now: Timestamp) -> Result<(), Killed> {
+    fn carry_step(&mut self, step: &Step, api: &mut Api, cloud: &mut Memory, now: Timestamp) -> Result<Flow, Killed> {
         if let Some(again) = step.again {
             assert!(again > now, "a step that wants to look again at once never rests");
             self.wake(again);

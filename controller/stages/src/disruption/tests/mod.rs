@@ -1,7 +1,7 @@
 //! The order of a disruption, one rule each: what is seen, what is to be written, in words.
 
 mod fixture;
-mod planner;
+pub(super) mod planner;
 mod savings;
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use muster_api::{annotations, labels};
 use muster_scheduling::disrupt::Cause;
 
 use self::fixture::{Fixture, claim};
-use super::{Timing, cleanup, progress, running, start};
+use super::{FirstSteps, Timing, cleanup, progress, running, start};
 use crate::lifecycle::DisruptionBlocker;
 use crate::lifecycle::tests::fixture::{at, in_words, resident};
 
@@ -33,22 +33,27 @@ fn check(rules: &[Rule]) {
     }
 }
 
+fn first(FirstSteps { begin, keep_away }: &FirstSteps) -> String {
+    format!("{}\n\n{}", in_words(begin).join("\n"), in_words(keep_away).join("\n"))
+}
+
 #[test]
-fn a_command_marks_then_taints_then_launches() {
+fn a_command_marks_then_launches_then_taints() {
     let mut fixture = Fixture::new();
     fixture.residents = vec![resident("web")];
     let steps = fixture.order(Cause::Underutilized, 1, |order| start(order, at(1000)));
     assert_eq!(steps.len(), 1);
-    insta::assert_snapshot!(in_words(&steps[0]).join("\n"), @r#"
+    insta::assert_snapshot!(first(&steps[0]), @r#"
     claim x: muster.dev/disruption={"command":"wnxr3qmok3","cause":"Underutilized","method":"multi-node","since":"1970-01-01T00:16:40Z","candidates":2,"pods":1,"price":0.2,"cost":0.1,"replacements":["general-ur5k9kpazj"]}
     claim y: muster.dev/disruption={"command":"wnxr3qmok3","cause":"Underutilized","method":"multi-node","since":"1970-01-01T00:16:40Z","candidates":2,"pods":0,"price":0.2,"cost":0.1,"replacements":["general-ur5k9kpazj"]}
+    create claim general-ur5k9kpazj: karpenter.sh/nodepool=general muster.dev/replaces=wnxr3qmok3
+    event DisruptionLaunching about x: Underutilized: 1 node is launched before it goes, together with 1 other
+    event DisruptionLaunching about y: Underutilized: 1 node is launched before it goes, together with 1 other
+
     node node-x: taints [karpenter.sh/disrupted]
     status: DisruptionReason=True Underutilized: Underutilized, Initialized=True, Launched=True, Registered=True
     node node-y: taints [karpenter.sh/disrupted]
     status: DisruptionReason=True Underutilized: Underutilized, Initialized=True, Launched=True, Registered=True
-    event DisruptionLaunching about x: Underutilized: 1 node is launched before it goes, together with 1 other
-    event DisruptionLaunching about y: Underutilized: 1 node is launched before it goes, together with 1 other
-    create claim general-ur5k9kpazj: karpenter.sh/nodepool=general muster.dev/replaces=wnxr3qmok3
     "#);
 }
 
@@ -57,8 +62,9 @@ fn what_launches_nothing_is_as_many_commands_as_nodes() {
     let fixture = Fixture::new();
     let steps = fixture.order(Cause::Empty, 0, |order| start(order, at(1000)));
     assert_eq!(steps.len(), 2);
-    insta::assert_snapshot!(in_words(&steps[1]).join("\n"), @r#"
+    insta::assert_snapshot!(first(&steps[1]), @r#"
     claim y: muster.dev/disruption={"command":"0geoovoszy","cause":"Empty","method":"multi-node","since":"1970-01-01T00:16:40Z","candidates":1,"pods":0,"price":0.2,"cost":0.0}
+
     node node-y: taints [karpenter.sh/disrupted]
     status: DisruptionReason=True Empty: Empty, Initialized=True, Launched=True, Registered=True
     "#);
@@ -97,6 +103,7 @@ fn names_follow_from_the_command() {
     let name = |fixture: &Fixture, second: i64| {
         let steps = fixture.order(Cause::Drifted, 2, |order| start(order, at(second)));
         let names: Vec<String> = steps[0]
+            .begin
             .writes
             .iter()
             .filter_map(|write| match write {
@@ -117,7 +124,13 @@ fn names_follow_from_the_command() {
 #[test]
 fn the_way_to_the_end() {
     check(&[
-        ("While a replacement comes up, it is waited for.", |_| {}, 1040, &["look again at 1600"]),
+        (
+            "While a replacement comes up, no pod comes to the node.",
+            |it| it.untaint(0),
+            1001,
+            &["node node-x: taints [karpenter.sh/disrupted]"],
+        ),
+        ("And it is waited for.", |_| {}, 1040, &["look again at 1600"]),
         (
             "As long as its pool gives it.",
             |it| it.annotate_pool(annotations::INITIALIZATION_TIMEOUT, "30m"),
@@ -170,6 +183,24 @@ fn the_way_to_the_end() {
             },
             1040,
             &["node node-x: taints [karpenter.sh/disrupted]"],
+        ),
+        (
+            "A node that could not be tainted in time stays.",
+            |it| {
+                it.initialize();
+                it.untaint(0);
+            },
+            1600,
+            &[
+                "event DisruptionTakenBack about x: the node is kept: the node could not be tainted in time",
+                "event DisruptionTakenBack about y: the node is kept: the node could not be tainted in time",
+                "delete claim x-new: disruption_taken_back",
+                "status: Initialized=True, Launched=True, Registered=True",
+                "claim x: -muster.dev/disruption",
+                "node node-y: taints []",
+                "status: Initialized=True, Launched=True, Registered=True",
+                "claim y: -muster.dev/disruption",
+            ],
         ),
         (
             "As long as somebody may still be writing, what is not there is waited for.",
