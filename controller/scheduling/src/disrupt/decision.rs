@@ -22,6 +22,14 @@ pub struct Decision {
     pub arrivals: Arrivals,
 }
 
+impl Decision {
+    /// Returns true if every node stays.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.reboots.is_empty()
+    }
+}
+
 /// The pending pods of a snapshot, and a plan for them. It is not executed: commands leave room for it, and it counts
 /// for rules between pods (such as a zone spread).
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -11,10 +11,10 @@ use crate::model::Problem;
 
 /// A node that was rebooted so many times within [`REBOOTS_WITHIN`] is replaced instead, as with Karpenter.
 const MOST_REBOOTS: usize = 2;
-const REBOOTS_WITHIN: SignedDuration = SignedDuration::from_hours(24);
+pub(super) const REBOOTS_WITHIN: SignedDuration = SignedDuration::from_hours(24);
 
 /// A snapshot of everything that disruption depends on.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct DisruptionInput {
     /// Nodes, pools, types and pending pods.
     pub problem: Problem,
@@ -188,7 +188,7 @@ pub struct PodBudget {
 }
 
 /// Disruption settings of a NodePool.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Policy {
     /// Minimum time without pod events before consolidation; `None` means that consolidation never takes a node.
     pub consolidate_after: Option<SignedDuration>,
@@ -214,7 +214,7 @@ pub enum Consolidation {
 }
 
 /// One entry of `spec.disruption.budgets`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NodeBudget {
     /// Maximum number of unavailable nodes.
     pub nodes: BudgetLimit,
@@ -234,7 +234,7 @@ pub enum BudgetLimit {
 }
 
 /// Time in which a budget is active.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Window {
     /// Always.
     Always,

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::forceful::LATE;
-use super::input::{DisruptionBlocker, DisruptionInput, ManagedNode, Policy, RepairCondition, Window};
+use super::input::{DisruptionBlocker, DisruptionInput, ManagedNode, Policy, REBOOTS_WITHIN, RepairCondition, Window};
 use super::{Repair, Settings};
 
 /// The next such times; `None` if there is none.
@@ -40,7 +40,10 @@ fn forceful(managed_node: &ManagedNode, settings: &Settings) -> impl Iterator<It
     let late = expires.and_then(|expires| expires.checked_add(LATE).ok());
     let repairs = settings.repair != Repair::Off;
     let repair = managed_node.repair_conditions.iter().filter(move |_| repairs).map(RepairCondition::due);
-    expires.into_iter().chain(late).chain(repair)
+    let reboots = managed_node.reboots.iter().filter(move |_| repairs);
+    // A node that was rebooted lately is replaced instead.
+    let forgotten = reboots.filter_map(|at| at.checked_add(REBOOTS_WITHIN).ok());
+    expires.into_iter().chain(late).chain(repair).chain(forgotten)
 }
 
 fn voluntary(managed_node: &ManagedNode, policy: Option<&Policy>) -> impl Iterator<Item = Timestamp> {
@@ -145,6 +148,8 @@ mod tests {
         let (since, tolerated, action) = (at(-1), minutes(10), RepairAction::Replace);
         let sick = RepairCondition { condition, reason, since, tolerated, drain: None, action };
         assert_eq!(next(|managed_node, _| managed_node.repair_conditions = vec![sick]), forceful_in(9));
+        let reboots = vec![at(5) - REBOOTS_WITHIN];
+        assert_eq!(next(|managed_node, _| managed_node.reboots = reboots), forceful_in(5), "it may be rebooted again");
     }
 
     #[test]

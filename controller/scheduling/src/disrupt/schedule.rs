@@ -14,6 +14,12 @@ pub struct Schedule {
     cron: Box<Cron>,
 }
 
+impl PartialEq for Schedule {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
 impl Schedule {
     /// Parses `text`, such as `0 9 * * mon-fri` or `@daily`.
     ///

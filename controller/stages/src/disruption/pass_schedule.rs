@@ -8,7 +8,7 @@ use muster_cloud::after;
 use muster_scheduling::disrupt::Moments;
 
 /// Maximum interval if nothing changes and nothing is due.
-const STILL: Duration = Duration::from_secs(300);
+pub(super) const STILL: Duration = Duration::from_secs(300);
 /// Minimum interval between two decisions: the due times of hundreds of nodes may be close together.
 const APART: Duration = Duration::from_secs(1);
 

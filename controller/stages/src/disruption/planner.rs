@@ -14,6 +14,7 @@ use muster_scheduling::{Place, Violation, validate_disruption};
 
 use super::command_start::CommandStart;
 use super::delivered_savings::{Delivered, Rest, Savings};
+use super::pass_schedule::STILL;
 use super::peak_load::PeakLoads;
 
 /// Timing of disruption. It is not an option for operators; other values are for tests with hundreds of rounds.
@@ -29,9 +30,9 @@ pub struct Timing {
 }
 
 impl Default for Timing {
-    /// Returns Karpenter's ten seconds, and its fifteen, within which a rollout that has just begun becomes visible. A
-    /// hundred claims with as many replacements are some four hundred writes, two seconds at Karpenter's rate: thirty
-    /// are enough.
+    /// Returns Karpenter's ten seconds, and its fifteen, within which a rollout that has just begun becomes visible.
+    /// The marks of a hundred claims and as many replacements are two hundred writes, one second at Karpenter's rate:
+    /// thirty are enough.
     fn default() -> Self {
         Self { every: Duration::from_secs(10), validation: Duration::from_secs(15), settled: Duration::from_secs(30) }
     }
@@ -59,6 +60,18 @@ pub struct DisruptionPlanner {
     savings: Savings,
     /// Nodes that a pod has left since the last pass.
     left: BTreeSet<Arc<str>>,
+    /// Shared, since the leader gives each pass a clone of its state.
+    rested: Option<Arc<Rested>>,
+}
+
+/// The last pass over all nodes that found nothing to do.
+#[derive(Debug, Clone)]
+struct Rested {
+    at: Timestamp,
+    input: DisruptionInput,
+    settings: Settings,
+    moments: Moments,
+    decision: Decision,
 }
 
 #[derive(Debug, Clone)]
@@ -73,7 +86,7 @@ impl DisruptionPlanner {
     /// Creates a state without a proposal.
     #[must_use]
     pub fn at(timing: Timing) -> Self {
-        Self { timing, proposed: None, loads: PeakLoads::default(), savings: Savings::default(), left: BTreeSet::new() }
+        Self { timing, ..Self::default() }
     }
 
     /// Returns true if a proposal of the last pass is to be confirmed, which requires another pass even if nothing
@@ -127,7 +140,15 @@ impl DisruptionPlanner {
             let (decision, violations) = checked(decide_among(input, now, settings, &nodes), input, now, settings);
             return Turn { decision, again, moments, violations };
         }
+        if let Some(rested) = self.rested.as_ref().filter(|rested| rested.holds(input, settings, moments, now)) {
+            let decision = rested.decision.clone();
+            return Turn { decision, again: after(now, every), moments, violations: Vec::new() };
+        }
         let (mut decision, violations) = checked(decide(input, now, settings), input, now, settings);
+        self.rested = (decision.is_empty() && violations.is_empty()).then(|| {
+            let (input, settings, decision) = (input.clone(), *settings, decision.clone());
+            Arc::new(Rested { at: now, input, settings, moments, decision })
+        });
         let voluntary = |command: &&Command| !command.cause.begins_at_once();
         let nodes: BTreeSet<Arc<str>> = decision
             .commands
@@ -142,6 +163,17 @@ impl DisruptionPlanner {
         }
         self.proposed = Some(Proposal { at: now, nodes });
         Turn { decision, again: after(now, every.min(validation)), moments, violations }
+    }
+}
+
+// === impl Rested ===
+
+impl Rested {
+    /// Returns true if a pass at `now` would find the same: most changes of objects do not change the input. Times that
+    /// [`next_moments`] does not know are noticed within five minutes, as in a cluster where nothing changes.
+    fn holds(&self, input: &DisruptionInput, settings: &Settings, moments: Moments, now: Timestamp) -> bool {
+        let is_recent = self.at <= now && now < after(self.at, STILL);
+        is_recent && self.moments == moments && self.settings == *settings && self.input == *input
     }
 }
 
@@ -170,7 +202,7 @@ fn checked(
     now: Timestamp,
     settings: &Settings,
 ) -> (Decision, Vec<Violation>) {
-    if decision.commands.is_empty() && decision.reboots.is_empty() {
+    if decision.is_empty() {
         return (decision, Vec::new());
     }
     let violations = validate_disruption(input, now, settings, &decision);
@@ -182,4 +214,40 @@ fn checked(
 fn chosen(input: &DisruptionInput, names: &BTreeSet<Arc<str>>) -> BTreeSet<usize> {
     let nodes = input.problem.nodes.iter().enumerate();
     nodes.filter(|(_, node)| names.contains(&node.name)).map(|(index, _)| index).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use muster_scheduling::disrupt::{BudgetLimit, NodeBudget, Schedule, Window};
+
+    use super::super::tests::planner::{at, input};
+    use super::*;
+
+    #[test]
+    fn a_pass_that_found_nothing_is_kept_until_a_moment_comes_or_five_minutes_are_over() {
+        let (mut input, settings) = (input(), Settings::default());
+        let quiet = input.managed_nodes.iter_mut().flatten();
+        quiet.for_each(|managed_node| managed_node.last_pod_event = Some(at(0)));
+        input.policies[0].consolidate_after = Some(SignedDuration::from_hours(1));
+        let mut planner = DisruptionPlanner::default();
+        let mut decided_at = |input: &DisruptionInput, settings: &Settings, seconds| {
+            let turn = planner.turn(&mut input.clone(), at(seconds), settings);
+            assert_eq!((turn.decision.commands.len(), turn.decision.blocked.len()), (0, 2), "at {seconds} s");
+            planner.rested.as_ref().map(|rested| rested.at)
+        };
+        for (seconds, decided) in [(0, 0), (10, 0), (299, 0), (300, 300), (310, 300)] {
+            assert_eq!(decided_at(&input, &settings, seconds), Some(at(decided)), "at {seconds} s");
+        }
+        let other = Settings { move_price: 1.0, ..settings };
+        assert_eq!(decided_at(&input, &other, 320), Some(at(320)), "another option");
+        input.managed_nodes.iter_mut().flatten().for_each(|managed_node| managed_node.do_not_disrupt = true);
+        assert_eq!(decided_at(&input, &other, 330), Some(at(330)), "another input");
+        // Every minute for half of one: the window closes at 390 s, and opens again at 420 s.
+        let window = Window::After(Schedule::parse("* * * * *").unwrap(), SignedDuration::from_secs(30));
+        input.policies[0].budgets = vec![NodeBudget { nodes: BudgetLimit::Count(0), causes: Vec::new(), window }];
+        for (seconds, decided) in [(365, 365), (389, 365), (390, 390), (419, 390), (420, 420)] {
+            assert_eq!(decided_at(&input, &other, seconds), Some(at(decided)), "at {seconds} s");
+        }
+    }
 }

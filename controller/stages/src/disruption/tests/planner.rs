@@ -17,7 +17,7 @@ const CATALOGUE: &str = include_str!("../../../../tests/scenarios/catalogue.yaml
 /// Two nodes, the pod of one of which fits on the other.
 const CLUSTER: &str = include_str!("../../../../tests/disruption/grace-period-is-for-drift.yaml");
 
-pub(super) fn input() -> DisruptionInput {
+pub(in crate::disruption) fn input() -> DisruptionInput {
     let types: Catalogue = catalogue::read(CATALOGUE).unwrap().into();
     let free = CLUSTER.replace("karpenter.sh/do-not-disrupt: \"true\"", "a: b");
     let manifests = manifest::read(&[PathBuf::from("-")], &mut free.as_bytes()).unwrap();
@@ -60,6 +60,27 @@ fn what_somebody_objects_to_meanwhile_is_not() {
     let mut planner = DisruptionPlanner::default();
     let _ = planner.turn(&mut after.clone(), at(0), &settings);
     assert_eq!(going(&before, &planner.turn(&mut before.clone(), at(15), &settings).decision), [""; 0]);
+}
+
+#[test]
+fn a_pass_that_found_nothing_holds_until_time_or_a_change() {
+    let (mut input, settings) = (input(), Settings::default());
+    input.policies[0].consolidate_after = Some(SignedDuration::from_mins(2));
+    input.managed_nodes.iter_mut().flatten().for_each(|managed_node| managed_node.last_pod_event = Some(at(0)));
+    let proposes = |planner: &mut DisruptionPlanner, input: &DisruptionInput, seconds| {
+        let Turn { decision, .. } = planner.turn(&mut input.clone(), at(seconds), &settings);
+        assert_eq!(decision.blocked.len(), if planner.is_open() { 1 } else { 2 }, "each that stays has a reason");
+        planner.is_open()
+    };
+    let mut planner = DisruptionPlanner::default();
+    for (seconds, expected) in [(0, false), (10, false), (119, false), (120, true)] {
+        assert_eq!(proposes(&mut planner, &input, seconds), expected, "at {seconds} s");
+    }
+    let mut planner = DisruptionPlanner::default();
+    assert!(!proposes(&mut planner, &input, 0));
+    let mut quiet = input.clone();
+    quiet.managed_nodes.iter_mut().flatten().for_each(|managed_node| managed_node.last_pod_event = Some(at(-300)));
+    assert!(proposes(&mut planner, &quiet, 10), "what changes is looked at");
 }
 
 #[test]
