@@ -64,7 +64,7 @@ pub struct Setting<'a> {
     /// Initial objects, as in manifests.
     pub objects: Vec<Value>,
     /// Function that returns the instance types of a class.
-    pub types: &'a dyn Fn(Option<&NodeClass>) -> Catalogue,
+    pub types: &'a (dyn Fn(Option<&NodeClass>) -> Catalogue + Sync),
     /// Parsed NodeClasses.
     pub classes: &'a [NodeClass],
     /// Options that affect a snapshot.

@@ -4,13 +4,18 @@ mod document;
 mod story;
 mod text;
 
+use std::cell::RefCell;
 use std::io::{Write, stdin};
+use std::panic::resume_unwind;
+use std::sync::mpsc::channel;
+use std::thread;
 
 use jiff::Timestamp;
 use muster_manifest::snapshot::{DeviceSettings, Settings};
-use muster_manifest::{self as manifest, Fault, NodeClass};
+use muster_manifest::{self as manifest, Fault, InputError, NodeClass};
 use muster_scheduling::disrupt;
 use muster_simulate::objects::{MOST, check, default_classes};
+use muster_simulate::trace::Entry;
 use muster_simulate::{
     Glance, Misdeed, Outcome, Policy, Remark, Script, Setting, Written, default_day, play, read_script, rehearse,
 };
@@ -25,6 +30,9 @@ use super::palette::Palette;
 use super::progress::Progress;
 use super::settings::{Packing, SimulateSettings};
 use super::types::Supply;
+
+/// Observer of a day.
+type Watch<'w> = dyn FnMut(&Entry, &Glance) + 'w;
 
 /// Plays a day and prints it; `now` is the time to which the age of prices is computed. The outer error means that it
 /// could not be played, the inner one that a rule was broken.
@@ -81,25 +89,25 @@ pub(crate) fn print(
     };
     let mut story = Story::new(script.start());
     let is_told = *format == Format::Table;
-    let mut failed = None;
-    let outcome = play(setting(Policy::Muster, script.clone()), &mut |entry, glance| {
-        progress.clear();
-        if is_told && failed.is_none() {
-            let lines = story.tell(entry, glance);
-            failed = lines.iter().find_map(|line| writeln!(out, "{}", line.painted(stdout)).err());
-        }
-        progress.advance(|| text::status(entry.at, glance));
+    let shown = RefCell::new(progress);
+    let first = || {
+        let mut failed = None;
+        let outcome = play(setting(Policy::Muster, script.clone()), &mut |entry, glance| {
+            let mut progress = shown.borrow_mut();
+            progress.clear();
+            if is_told && failed.is_none() {
+                let lines = story.tell(entry, glance);
+                failed = lines.iter().find_map(|line| writeln!(out, "{}", line.painted(stdout)).err());
+            }
+            progress.advance(|| text::status(entry.at, glance));
+        })?;
+        failed.map_or(Ok(outcome), |error| Err(error.into()))
+    };
+    let rival = |watch: &mut Watch<'_>| play(setting(Policy::KarpenterLike, script.clone()), watch);
+    let (outcome, rival) = side_by_side(first, settings.compares.then_some(rival), |at, glance| {
+        shown.borrow_mut().advance(|| format!("again, Karpenter-like: {}", text::status(at, glance)));
     })?;
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
-    let mut rival = None;
-    if settings.compares {
-        progress.stage("playing the day again as a Karpenter-like policy would");
-        rival = Some(play(setting(Policy::KarpenterLike, script), &mut |entry, glance| {
-            progress.advance(|| format!("again, Karpenter-like: {}", text::status(entry.at, glance)));
-        })?);
-    }
+    let progress = shown.into_inner();
     progress.clear();
     let price_source = supply.price_source(manifests.node_classes.iter(), now);
     let document = SimulationDocument::new(&outcome, rival.as_ref(), *seed, price_source);
@@ -108,6 +116,34 @@ pub(crate) fn print(
         Format::Data(format) => write_document(out, &document, *format)?,
     }
     Ok(verdict(&outcome))
+}
+
+/// Plays the day, and beside it that of `rival`. Once the first day is over, `wait` is called with the state of the
+/// other one.
+fn side_by_side(
+    first: impl FnOnce() -> Result<Outcome, Failure>,
+    rival: Option<impl FnOnce(&mut Watch<'_>) -> Result<Outcome, InputError> + Send>,
+    mut wait: impl FnMut(Timestamp, &Glance),
+) -> Result<(Outcome, Option<Outcome>), Failure> {
+    let (state_tx, state_rx) = channel();
+    thread::scope(move |scope| {
+        let rival = rival.map(|play| {
+            scope.spawn(move || {
+                play(&mut |entry, glance| {
+                    // The first day may have failed.
+                    let _ = state_tx.send((entry.at, *glance));
+                })
+            })
+        });
+        let outcome = first()?;
+        let Some(rival) = rival else { return Ok((outcome, None)) };
+        while let Ok(state) = state_rx.recv() {
+            let (at, glance) = state_rx.try_iter().last().unwrap_or(state);
+            wait(at, &glance);
+        }
+        let rival = rival.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        Ok((outcome, Some(rival)))
+    })
 }
 
 /// Prints the script in place of the day.
