@@ -13,10 +13,13 @@
 //! ```
 //!
 //! A slow launch is one long reconciliation and does not block others. Dropping the future aborts all tasks. `intake`
-//! maps changes to reconciliations.
+//! maps changes to reconciliations, `decisions` starts what is decided about more than one object, and `telling` writes
+//! what is for people and metrics.
 
 mod decision_order;
+mod decisions;
 mod intake;
+mod telling;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -25,8 +28,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::after;
-use muster_stages::disruption::{CommandStart, DisruptionPlanner, PassSchedule};
-use muster_stages::lifecycle::Answers;
+use muster_stages::disruption::{DisruptionPlanner, PassSchedule};
 use muster_stages::notices::ToldShifts;
 use muster_stages::provision::{LaunchHold, Window};
 use muster_stages::step::Step;
@@ -34,14 +36,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
-use self::decision_order::{Turn, Waiting};
+use self::decision_order::Turn;
+use self::telling::{Audience, controller_of};
 use super::context::LeaderContext;
 use super::metrics::{Controller, Ended};
-use super::orders::{self, Ordered};
+use super::orders::Ordered;
 use super::work_queue::{Verdict, WorkQueue};
 use super::zonal_shifts::ShiftWatch;
-use super::{buffers, disruption, garbage, interruption, now, overlays, reconcile, round, static_capacity};
-use crate::edge::ObservedVersions;
+use super::{buffers, disruption, garbage, interruption, now, overlays, reconcile, static_capacity};
 use crate::facts::ClaimFacts;
 use crate::provider::Provider;
 
@@ -50,8 +52,6 @@ use crate::provider::Provider;
 const AT_ONCE: usize = 48;
 /// Interval between rounds while a pod is unbound: Karpenter's value.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Interval between two counts of the objects that are due.
-const TELL: Duration = Duration::from_secs(1);
 /// Longest wait between two checks of the clock.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -87,13 +87,6 @@ enum Done {
     /// Events or nominations have been written.
     EventsWritten(Audience),
     Tidied(garbage::Tidied),
-}
-
-/// Kind of writes: events for people, or nominations of pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Audience {
-    People,
-    Pods,
 }
 
 struct Leader<P> {
@@ -201,16 +194,6 @@ async fn is_freed(freed: &mut Option<watch::Receiver<u64>>) {
     let Some(freed) = freed else { return pending().await };
     if freed.changed().await.is_err() {
         pending().await
-    }
-}
-
-const fn controller_of(item: &Item) -> Controller {
-    match item {
-        Item::Claim(_) => Controller::Claims,
-        Item::Pool(_) => Controller::Pools,
-        Item::Class(_) => Controller::Classes,
-        Item::Overlays => Controller::Overlays,
-        Item::Buffers => Controller::Buffers,
     }
 }
 
@@ -333,69 +316,6 @@ impl<P: Provider> Leader<P> {
         }
     }
 
-    /// Has NodePools say whose consolidation rests, or rests no more.
-    fn note_rests(&mut self, now: Timestamp) {
-        let rests = self.planner.delivered().filter_map(|one| Some((one.pool.to_string(), one.rest?))).collect();
-        let before = std::mem::replace(&mut self.context.leader_state().rests, rests);
-        for (pool, rest) in &self.context.leader_state().rests {
-            if before.get(pool) != Some(rest) {
-                self.work_queue.want(Item::Pool(pool.clone()), now);
-            }
-        }
-    }
-
-    /// Has NodePools say that their launches are held, or are held no more.
-    fn note_holds(&mut self, now: Timestamp) {
-        let holds = self.context.leader_state().plan.holds().clone();
-        let before = std::mem::replace(&mut self.holds, holds);
-        let is_news = |pool: &&String| before.get(*pool) != self.holds.get(*pool);
-        let changed: BTreeSet<&String> = before.keys().chain(self.holds.keys()).filter(is_news).collect();
-        for pool in changed {
-            self.work_queue.want(Item::Pool(pool.clone()), now);
-        }
-    }
-
-    /// Begins the decided commands.
-    fn begin(&mut self, command_starts: Vec<CommandStart>) {
-        if command_starts.is_empty() {
-            return;
-        }
-        self.is_opening = true;
-        let context = Arc::clone(&self.context);
-        self.tasks.spawn(async move { Done::Opened(disruption::open(context, command_starts).await) });
-    }
-
-    /// Writes conditions of claims beside the commands of the same decision. While those of an earlier one are being
-    /// written, the next decision finds these again.
-    fn tell_claims(&mut self, told: Vec<disruption::StatusWrite>) {
-        if told.is_empty() {
-            return;
-        }
-        if self.is_telling_claims {
-            self.pass_schedule.stir();
-            return;
-        }
-        self.is_telling_claims = true;
-        let context = Arc::clone(&self.context);
-        self.tasks.spawn(async move {
-            disruption::tell(&context, told).await;
-            Done::ClaimsTold
-        });
-    }
-
-    /// Executes writes in a task of its own, since thousands of pods or events may take seconds.
-    fn tell(&mut self, step: Step, audience: Audience) {
-        if step.writes.is_empty() {
-            return;
-        }
-        let context = Arc::clone(&self.context);
-        self.tasks.spawn(async move {
-            // The next decision retries failures.
-            let _ = context.edge.carry_out(&step, &mut ObservedVersions::default(), &mut Answers::default()).await;
-            Done::EventsWritten(audience)
-        });
-    }
-
     /// Schedules the claims whose Nodes have been released, each at the time at which its node opens.
     fn open_gates(&mut self) {
         let context = Arc::clone(&self.context);
@@ -419,12 +339,6 @@ impl<P: Provider> Leader<P> {
         .into_iter()
         .flatten()
         .min()
-    }
-
-    /// Returns true if disruption may be decided now: pending pods take precedence, and decided commands are begun
-    /// before the next decision. `turns` selects among the waiting decisions.
-    const fn can_plan_disruption(&self) -> bool {
-        !self.is_planning_disruption && !self.is_opening && !self.is_planning
     }
 
     /// Starts all tasks that are due.
@@ -486,92 +400,6 @@ impl<P: Provider> Leader<P> {
                 work.end(Ended::Later);
                 Done::Tidied(tidied)
             });
-        }
-    }
-
-    /// Tells the metrics how many objects are due, once a second: there may be ten thousand, which are counted then.
-    fn tell_queues(&mut self, now: Timestamp) {
-        if self.told_at.is_some_and(|told| now < after(told, TELL) && told <= now) {
-            return;
-        }
-        self.told_at = Some(now);
-        let queues =
-            [Controller::Claims, Controller::Pools, Controller::Classes, Controller::Overlays, Controller::Buffers];
-        let mut due = queues.map(|controller| (controller, 0));
-        for item in self.work_queue.due(now) {
-            let controller = controller_of(item);
-            due.iter_mut().filter(|(one, _)| *one == controller).for_each(|(_, count)| *count += 1);
-        }
-        for (controller, depth) in due.into_iter().chain([(Controller::Commands, self.commands.due(now).count())]) {
-            self.context.metrics.queue(controller, depth);
-        }
-    }
-
-    /// Returns the decisions that could begin now. Decisions about launches run one at a time, and an order waits until
-    /// the replacements of decided commands have been created.
-    fn waiting_for_a_turn(&self, now: Timestamp) -> Waiting {
-        let is_due = self.window.is_due(&self.context.settings.window, now)
-            || self.decide_at.is_some_and(|moment| moment <= now);
-        Waiting {
-            pods: is_due && !self.is_planning,
-            order: self.order.is_some() && !self.is_planning && !self.is_opening,
-            planner: self.can_plan_disruption() && self.pass_schedule.is_due(now),
-        }
-    }
-
-    /// Starts a provisioning round.
-    fn plan(&mut self) {
-        self.window.close();
-        self.decide_at = None;
-        self.is_planning = true;
-        self.has_changed = false;
-        self.was_order = false;
-        self.forget_gone();
-        let context = Arc::clone(&self.context);
-        self.tasks.spawn(async move {
-            let work = context.metrics.work(Controller::Provisioner);
-            let step = round::provision(Arc::clone(&context)).await;
-            work.end(if step.again.is_some() { Ended::Later } else { Ended::Success });
-            Done::Decided(step)
-        });
-    }
-
-    /// Starts executing the next order.
-    fn carry_out_order(&mut self) {
-        let Some(order) = self.order.take() else { return };
-        self.is_planning = true;
-        self.was_order = true;
-        let context = Arc::clone(&self.context);
-        self.tasks.spawn(async move {
-            orders::carry_out(context, order).await;
-            Done::Ordered
-        });
-    }
-
-    /// Starts a decision about disruption.
-    fn plan_disruption(&mut self) {
-        self.pass_schedule.ask(now());
-        self.is_planning_disruption = true;
-        let (context, planner) = (Arc::clone(&self.context), self.planner.clone());
-        self.tasks.spawn(async move {
-            let work = context.metrics.work(Controller::Disruption);
-            let planned = disruption::plan_disruption(Arc::clone(&context), planner).await;
-            work.end(Ended::Later);
-            Done::PlannedDisruption(Box::new(planned))
-        });
-    }
-
-    /// Starts computing nominations, if that is due. It does not wait for the next round: a node that registers
-    /// meanwhile is held until its pods are nominated.
-    fn nominate(&mut self, now: Timestamp) {
-        if self.is_nominating || self.nominate_at.is_none_or(|moment| moment > now) {
-            return;
-        }
-        self.nominate_at = None;
-        if self.context.settings.nominates {
-            self.is_nominating = true;
-            let (context, is_telling) = (Arc::clone(&self.context), self.is_telling);
-            self.tasks.spawn(async move { Done::Nominated(round::nominate(&context, is_telling)) });
         }
     }
 }
