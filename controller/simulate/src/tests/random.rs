@@ -238,6 +238,9 @@ impl Days {
                         if !seeds.contains(&seed) {
                             break;
                         }
+                        if seed % 100 == 0 {
+                            println!("day {seed}");
+                        }
                         self.play(seed);
                     }
                 });
