@@ -150,7 +150,7 @@ const CALLS: [&str; 10] = [
 
 /// A call that is under way when the controller dies at another one is carried out all the same, and its own end is not
 /// passed: what is made once is then made by nobody until everything is gone, and begun again.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_leaked_or_doubled_wherever_the_controller_is_killed() {
