@@ -238,7 +238,7 @@ impl Days {
                         if !seeds.contains(&seed) {
                             break;
                         }
-                        if seed % 100 == 0 {
+                        if seed.is_multiple_of(100) {
                             println!("day {seed}");
                         }
                         self.play(seed);
