@@ -11,7 +11,7 @@ use super::{Repair, Settings};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moments {
     /// Time at which a forceful disruption may become due: a node expires, or may no longer wait for places; a
-    /// condition has lasted for its tolerated duration.
+    /// condition has lasted for its tolerated duration; a reboot is so old that the node may be rebooted again.
     pub forceful: Option<Timestamp>,
     /// Time at which a voluntary decision may change: a node has had no pod events for `consolidateAfter`; a launch has
     /// paid back; a pod's do-not-disrupt time ends; the window of a budget opens or closes.
