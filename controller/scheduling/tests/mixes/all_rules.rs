@@ -106,8 +106,9 @@ fn no_plan_under_rules_is_worse_than_first_fit() {
     let as_karpenter = Options { packing: Packing::FirstFit, ..options };
     let mut found = Vec::new();
     let (mut paid, mut theirs_paid, mut compared, mut broken) = (0.0, 0.0, 0, 0);
-    let count = sets(150);
-    for seed in 0..count {
+    let seeds = sets(150);
+    let count = seeds.end - seeds.start;
+    for seed in seeds {
         let problem = wide(seed);
         let (ours, theirs) = (solve(&problem, &options), solve(&problem, &as_karpenter));
         let violations = validate(&problem, &options, &ours);

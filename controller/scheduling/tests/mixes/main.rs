@@ -23,14 +23,18 @@ mod kwok;
 mod market;
 mod small_plans;
 
+use std::ops::Range;
+
 use market::*;
 use muster_scheduling::model::*;
 use muster_scheduling::{Solution, lower_bound, solve, validate};
 
-/// Number of random sets: that of the environment variable `SETS`, or else `otherwise`.
+/// Seeds of random sets: as many as the environment variable `SETS` says, or else `otherwise`; from `FIRST_SET` on.
 #[expect(clippy::disallowed_methods, reason = "a developer asks for more")]
-fn sets(otherwise: u64) -> u64 {
-    std::env::var("SETS").ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+fn sets(otherwise: u64) -> Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let first = number("FIRST_SET").unwrap_or(0);
+    first..first + number("SETS").unwrap_or(otherwise)
 }
 
 fn price(solution: &Solution) -> f64 {

@@ -80,7 +80,7 @@ fn random_set(seed: u64, most: usize, domains: bool) -> Problem {
 fn no_plan_is_dearer_than_first_fit() {
     let mut dearer = Vec::new();
     let (mut all, mut theirs, mut bounds) = (0.0, 0.0, 0.0);
-    for seed in 0..sets(150) {
+    for seed in sets(150) {
         let domains = seed % 3 == 2;
         let problem = random_set(seed, 300, domains);
         let (solution, price) = planned(&problem);
@@ -128,8 +128,9 @@ fn alone_and_beside(seed: u64) -> (Problem, Problem) {
 fn a_plan_alone_is_hardly_dearer_than_beside_others() {
     let mut dearer = Vec::new();
     let (mut sum, mut other) = (0.0, 0.0);
-    let count = sets(150);
-    for seed in 0..count {
+    let seeds = sets(150);
+    let count = seeds.end - seeds.start;
+    for seed in seeds {
         let (alone, beside) = alone_and_beside(seed);
         let (plan, price) = planned(&alone);
         let alone_nodes = plan.new_nodes.len();
