@@ -27,7 +27,7 @@ pub(crate) struct Pod {
     pub(crate) is_stuck: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Api {
     version: u64,
     uids: u64,

@@ -3,6 +3,7 @@
 //! The points are counted in an undisturbed run, so that a write which is added is covered by itself.
 
 use super::edge::Blow;
+use super::rehearsal::Rehearsal;
 use super::world::{Deed, Habits, World};
 
 /// When everything has to be over, in seconds.
@@ -47,18 +48,15 @@ fn stories() -> Vec<Story> {
     ]
 }
 
-fn play(story: &Story, blow: Option<(usize, Blow)>, downtime: u64) -> World {
+fn rehearse(story: &Story) -> Rehearsal {
     let mut world = World::new();
     world.habits = story.habits.clone();
     world.deeds = story.deeds.clone();
     world.grace = story.grace;
-    world.downtime = downtime;
-    world.edge.blows.extend(blow);
     // Two offerings are gone, so that launches are widened too.
     let gone: Vec<_> = world.offered.iter().take(2).map(|one| one.offering.clone()).collect();
     world.cloud.capacity.extend(gone.into_iter().map(|offering| (offering, 0)));
-    world.run(END);
-    world
+    Rehearsal::of(world, END)
 }
 
 fn end(world: &World) -> End {
@@ -76,14 +74,15 @@ fn blow_everywhere(blows: &[Blow], downtime: u64) -> usize {
     let mut points = 0;
     for story in stories() {
         let name = story.name;
-        let undisturbed = play(&story, None, downtime);
-        let expected = end(&undisturbed);
+        let rehearsal = rehearse(&story);
+        let undisturbed = &rehearsal.end;
+        let expected = end(undisturbed);
         let nothing = End { launched: expected.launched, ..End::default() };
         assert_eq!(expected, nothing, "{name}\n{}", undisturbed.diary());
         for write in 0..undisturbed.edge.writes {
             for blow in blows {
                 points += 1;
-                let world = play(&story, Some((write, *blow)), downtime);
+                let world = rehearsal.with(write, *blow, downtime);
                 // Who was away when the claim was deleted need not launch anything for it any more.
                 let launched =
                     if downtime > 0 { end(&world).launched.min(expected.launched) } else { expected.launched };

@@ -8,6 +8,7 @@ use muster_stages::lifecycle::is_true;
 
 use super::edge::Blow;
 use super::orders::Wish;
+use super::rehearsal::Rehearsal;
 use super::world::{Deed, Habits, World};
 
 /// When everything has to be over, in seconds.
@@ -104,15 +105,12 @@ fn tainted(world: &World) -> Vec<String> {
     nodes.filter_map(|node| node.metadata.name.clone()).collect()
 }
 
-fn play(story: &Story, blow: Option<(usize, Blow)>, downtime: u64) -> World {
+fn rehearse(story: &Story) -> Rehearsal {
     let mut world = World::new();
     world.deeds = vec![(0, Deed::Create("x")), (0, Deed::Create("y"))];
     world.deeds.extend(story.deeds.clone());
     world.edge.wishes = vec![story.wish.clone()];
-    world.downtime = downtime;
-    world.edge.blows.extend(blow);
-    world.run(END);
-    world
+    Rehearsal::of(world, END)
 }
 
 fn end(world: &World) -> End {
@@ -137,14 +135,15 @@ fn blow_everywhere(blows: &[Blow], downtime: u64) -> usize {
         let count = stay.len() + replacements;
         let stay = stay.iter().map(|name| (*name).to_owned()).collect();
         let expected = End { stay, replacements, nodes: count, alive: count, ..End::default() };
-        let undisturbed = play(&story, None, downtime);
-        assert_eq!(end(&undisturbed), expected, "{name}\n{}", undisturbed.diary());
+        let rehearsal = rehearse(&story);
+        let undisturbed = &rehearsal.end;
+        assert_eq!(end(undisturbed), expected, "{name}\n{}", undisturbed.diary());
         let is_before = |one: &&super::edge::Entry| one.at < super::world::at(WANTED.0);
         let first = undisturbed.edge.diary.iter().filter(is_before).count();
         for write in first..undisturbed.edge.writes {
             for blow in blows {
                 points += 1;
-                let world = play(&story, Some((write, *blow)), downtime);
+                let world = rehearsal.with(write, *blow, downtime);
                 assert_eq!(end(&world), expected, "{name}: {blow:?} write {write}\n{}", world.diary());
                 let is_killed = *blow != Blow::Meddle;
                 assert_eq!(world.restarts, usize::from(is_killed), "{name}: {blow:?} write {write}: the blow falls");

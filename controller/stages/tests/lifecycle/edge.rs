@@ -28,7 +28,7 @@ pub(crate) enum Blow {
 }
 
 /// A write, for whoever reads a failure.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) at: Timestamp,
     pub(crate) write: Write,
@@ -40,7 +40,7 @@ pub(crate) struct Entry {
 pub(crate) struct Killed;
 
 /// What the controller has in memory, and loses when it stops.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Remembered {
     refusals: Refusals,
     listings: BTreeMap<String, Listing>,
@@ -51,7 +51,7 @@ pub(crate) struct Remembered {
     pub(crate) decided: Option<Timestamp>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Edge {
     pub(crate) remembered: Remembered,
     /// What happens at which write, counted over all lives of the controller.

@@ -18,5 +18,6 @@ mod edge;
 mod faults;
 mod orders;
 mod reboots;
+mod rehearsal;
 mod stories;
 mod world;

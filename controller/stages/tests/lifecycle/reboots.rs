@@ -5,6 +5,7 @@ use muster_cloud::CloudError;
 use muster_cloud::memory::{Fault, Operation};
 
 use super::edge::Blow;
+use super::rehearsal::Rehearsal;
 use super::world::{Deed, Habits, World};
 
 /// When everything has to be over, in seconds.
@@ -12,16 +13,14 @@ const END: u64 = 3000;
 /// When the reboot is asked for.
 const ASKED: u64 = 300;
 
-fn play(habits: Habits, grace: Option<u64>, blow: Option<(usize, Blow)>, faults: &[Fault]) -> World {
+fn rehearse(habits: Habits, grace: Option<u64>, faults: &[Fault]) -> Rehearsal {
     let mut world = World::new();
     world.habits = habits;
-    world.edge.blows.extend(blow);
     for fault in faults {
         world.cloud.faults.push(Operation::Reboot, fault.clone());
     }
     world.deeds = vec![(0, Deed::Create("x")), (ASKED, Deed::Reboot("x", grace))];
-    world.run(END);
-    world
+    Rehearsal::of(world, END)
 }
 
 /// Checks that the node is back, on the same instance, and that no trace of the reboot is left.
@@ -46,11 +45,11 @@ fn reboots(world: &World) -> usize {
 
 /// Plays a story undisturbed, and with each blow at each of its writes.
 fn blow_everywhere(habits: &Habits, grace: Option<u64>, faults: &[Fault], check: impl Fn(&World, &str)) {
-    let undisturbed = play(habits.clone(), grace, None, faults);
-    check(&undisturbed, "undisturbed");
-    for write in 0..undisturbed.edge.writes {
+    let rehearsal = rehearse(habits.clone(), grace, faults);
+    check(&rehearsal.end, "undisturbed");
+    for write in 0..rehearsal.end.edge.writes {
         for blow in [Blow::Before, Blow::After, Blow::Meddle] {
-            let world = play(habits.clone(), grace, Some((write, blow)), faults);
+            let world = rehearsal.with(write, blow, 0);
             check(&world, &format!("{blow:?} write {write}"));
         }
     }
@@ -64,7 +63,7 @@ fn a_node_is_drained_and_back_wherever_the_controller_stops() {
         // A call whose answer was lost is made again as long as the boot is the same.
         assert!((1..=2).contains(&reboots(world)), "{what}: {}", reboots(world));
     });
-    let undisturbed = play(Habits::default(), None, None, &[]);
+    let undisturbed = rehearse(Habits::default(), None, &[]).end;
     assert_eq!(reboots(&undisturbed), 1);
     assert_eq!(undisturbed.events(events::REBOOT_OBSERVED).len(), 1);
 }
@@ -72,7 +71,7 @@ fn a_node_is_drained_and_back_wherever_the_controller_stops() {
 #[test]
 fn a_pod_that_may_not_leave_is_waited_for_no_longer_than_the_grace_period() {
     let habits = Habits { budget: Some(1_000_000), ..Habits::default() };
-    let held = play(habits.clone(), None, None, &[]);
+    let held = rehearse(habits.clone(), None, &[]).end;
     let (_, reason, message) = held.condition("x", "Rebooting");
     assert_eq!(reason, "RebootRequested", "without a grace period it waits: {message}");
     assert!(message.starts_with("rebooting for AcceleratedHardwareReady/XID48; Draining: `shop/web`"), "{message}");
@@ -83,7 +82,7 @@ fn a_pod_that_may_not_leave_is_waited_for_no_longer_than_the_grace_period() {
 #[test]
 fn an_answer_that_is_lost_is_asked_for_again() {
     let lost = CloudError::Transient { message: "no answer".to_owned() };
-    let world = play(Habits::default(), None, None, &[Fault::LoseAnswer, Fault::Refuse(lost)]);
+    let world = rehearse(Habits::default(), None, &[Fault::LoseAnswer, Fault::Refuse(lost)]).end;
     is_back(&world, "two answers are lost");
 }
 

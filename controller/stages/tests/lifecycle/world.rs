@@ -101,6 +101,7 @@ enum Happening {
     Look,
 }
 
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) api: Api,
     pub(crate) cloud: Memory,
@@ -220,14 +221,17 @@ impl World {
 
     /// Lets everything happen until that second. The controller is started again whenever it is killed.
     pub(crate) fn run(&mut self, until: u64) {
-        let end = at(until);
-        loop {
-            self.settle();
-            self.check();
-            let Some((moment, happening)) = self.next().filter(|(moment, _)| *moment <= end) else { return };
-            self.now = self.now.max(moment);
-            self.happen(happening);
-        }
+        while self.advance(until) {}
+    }
+
+    /// Lets everything happen that follows now, and what comes next. Returns false if nothing does until that second.
+    pub(crate) fn advance(&mut self, until: u64) -> bool {
+        self.settle();
+        self.check();
+        let Some((moment, happening)) = self.next().filter(|(moment, _)| *moment <= at(until)) else { return false };
+        self.now = self.now.max(moment);
+        self.happen(happening);
+        true
     }
 
     /// Instances that have not ended.
