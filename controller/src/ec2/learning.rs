@@ -7,6 +7,7 @@ use muster_aws::discovery::HASH_VERSION;
 use muster_aws::learned::{Build, RESOURCES, Said};
 use muster_aws::quantity;
 use muster_scheduling::model::{Resource, Resources};
+use muster_stages::driver::Grown;
 use muster_stages::node::Node;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -14,7 +15,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::provider::Ec2;
-use crate::provider::Grown;
 
 /// Labels: resource and reason.
 type Labels = [(&'static str, String); 2];

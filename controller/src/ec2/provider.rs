@@ -19,6 +19,7 @@ use muster_cloud::{
 use muster_manifest::NodeClass;
 use muster_scheduling::model::Catalogue;
 use muster_stages::classes::Kind;
+use muster_stages::driver::{CloudView, Grown, readiness};
 use muster_stages::lifecycle::Class;
 use muster_stages::state::LiveClass;
 use prometheus_client::registry::Registry;
@@ -34,7 +35,7 @@ use super::options::{Options, StartError};
 use super::zonal_shifts;
 use crate::agents::Vouch;
 use crate::permissions::For;
-use crate::provider::{Grown, Provider, Resolved, readiness};
+use crate::provider::{Provider, Resolved};
 
 /// EC2 for one cluster; clones share their state.
 #[derive(Clone)]
@@ -182,12 +183,7 @@ impl Ec2 {
     }
 }
 
-impl Provider for Ec2 {
-    const CLOUD: For = For::Aws;
-    const CLASS: &'static str = "EC2NodeClass";
-    const NAME: &'static str = "aws";
-    const KIND: Kind = Kind::ec2(HASH_VERSION);
-
+impl CloudView for Ec2 {
     fn types(&self, class: Option<&NodeClass>) -> Catalogue {
         let name = class.map(|class| class.name.to_string());
         let edition = name.as_ref().and_then(|name| self.classes().get(name).map(|known| known.edition));
@@ -218,18 +214,6 @@ impl Provider for Ec2 {
         types
     }
 
-    fn has_all_types(&self) -> bool {
-        self.cloud().inventory().is_described()
-    }
-
-    fn learn_from(&self, grown: &Grown<'_>) {
-        self.learn_figures(grown);
-    }
-
-    fn keep_turns<'a>(&self, claims: impl Iterator<Item = &'a str>) {
-        self.cloud().keep_turns(claims);
-    }
-
     fn judge(&self, live: &LiveClass) -> Class {
         // What only reads does not write its findings into the status, so they are taken from memory.
         let observed = self.options().only_reads.then(|| {
@@ -258,6 +242,25 @@ impl Provider for Ec2 {
 
     fn is_resolved(&self, live: &LiveClass) -> bool {
         self.classes().get(&live.reference.name).is_some_and(|known| known.is_of(live))
+    }
+
+    fn learn_from(&self, grown: &Grown<'_>) {
+        self.learn_figures(grown);
+    }
+}
+
+impl Provider for Ec2 {
+    const CLOUD: For = For::Aws;
+    const CLASS: &'static str = "EC2NodeClass";
+    const NAME: &'static str = "aws";
+    const KIND: Kind = Kind::ec2(HASH_VERSION);
+
+    fn has_all_types(&self) -> bool {
+        self.cloud().inventory().is_described()
+    }
+
+    fn keep_turns<'a>(&self, claims: impl Iterator<Item = &'a str>) {
+        self.cloud().keep_turns(claims);
     }
 
     async fn resolve(&self, class: &LiveClass) -> Resolved {

@@ -180,7 +180,11 @@ fn refused(code: u16, reason: &str, details: &Value) -> kube::Error {
 fn what_an_answer_means() {
     let none = json!({});
     let create = Write::CreateClaim(Box::new(claim(Value::Null)));
-    let delete = Write::DeleteClaim { name: "a".to_owned(), uid: "u".to_owned(), cause: "expired" };
+    let delete = Write::DeleteClaim {
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+        cause: muster_stages::step::DeletionCause::Expired,
+    };
     let meta = Write::ClaimMeta { name: "a".to_owned(), change: MetaChange::default() };
     let evict = Write::Evict(pod());
     let words = || "words".to_owned();

@@ -1,37 +1,23 @@
-//! CapacityBuffers: when to decide about their room again, and what they say of themselves.
+//! CapacityBuffers: what they say of themselves.
 
 use muster_cloud::after;
 use muster_stages::buffers;
-use muster_stages::state::{Changed, Cluster, Kind};
+use muster_stages::driver::Verdict;
+use muster_stages::driver::claim::ASK;
 
 use super::context::LeaderContext;
 use super::now;
-use super::reconcile::{ASK, conclude};
-use super::work_queue::Verdict;
+use super::reconcile::conclude;
 use crate::edge::ObservedVersions;
 use crate::provider::Provider;
-
-/// Kinds that the room of a buffer depends on.
-const KINDS: [Kind; 5] =
-    [Kind::CapacityBuffer, Kind::PodTemplate, Kind::Deployment, Kind::StatefulSet, Kind::ReplicaSet];
-
-/// Returns true if buffers are kept, and there are any.
-pub(super) fn are_kept<P: Provider>(context: &LeaderContext<P>, cluster: &Cluster) -> bool {
-    context.settings.snapshot.gates.capacity_buffer && cluster.buffers().len() > 0
-}
-
-/// Returns true if a buffer, or something that buffers may refer to, has changed.
-pub(super) fn concern(changed: &Changed) -> bool {
-    KINDS.iter().any(|kind| changed.kinds.contains(*kind))
-}
 
 /// Writes what has changed in the statuses of the buffers since the last round.
 pub(super) async fn reconcile<P: Provider>(context: &LeaderContext<P>) -> Verdict {
     let (step, mut observed) = {
         let cluster = context.cluster_cache.read();
         let mut leader_state = context.leader_state();
-        if !are_kept(context, &cluster) {
-            let count = cluster.buffers().len();
+        let count = cluster.buffers().len();
+        if count == 0 || !context.settings.driver.keeps_buffers {
             if count > 0 && !leader_state.has_warned_of_buffers {
                 leader_state.has_warned_of_buffers = true;
                 tracing::warn!(

@@ -16,28 +16,27 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use muster_api::conditions::nodeclaim;
-use muster_api::{NodeClaim, annotations, taints};
 use muster_cloud::after;
 use muster_manifest::ObservedCloud;
 use muster_manifest::snapshot::Snapshot;
 use muster_scheduling::disrupt::{Decision, DisruptionInput, Moments};
 use muster_stages::disruption::{
-    CommandNode, CommandStart, CommandStarts, DisruptionPlanner, FirstSteps, Launches, ObservedCommand, Turn, cleanup,
-    deletion_costs, is_marked, mark_of, progress, repair_blocked, running,
+    CommandNode, CommandStart, CommandStarts, DisruptionPlanner, FirstSteps, Launches, Turn, deletion_costs,
+    repair_blocked,
 };
+use muster_stages::driver::command::advance;
+use muster_stages::driver::recording::Occurrence;
+use muster_stages::driver::{CommandItem, DueRepairs, LOST, Verdict, tell_due_repairs};
 use muster_stages::lifecycle::disruption_status::{self, DisruptionStatus};
-use muster_stages::lifecycle::{Answers, condition, consistency, is_true};
+use muster_stages::lifecycle::{Answers, consistency};
 use muster_stages::notices;
 use muster_stages::state::Cluster;
 use muster_stages::step::{Step, Write};
 use tokio::time::Instant;
 
-use super::context::{LeaderContext, LeaderState};
-use super::now;
+use super::context::LeaderContext;
 use super::round::{Supply, assemble, notice_events};
-use super::unhealthy::{self, Conditions};
-use super::work_queue::Verdict;
+use super::{now, repairs};
 use crate::edge::{End, ObservedVersions};
 use crate::provider::Provider;
 
@@ -45,12 +44,8 @@ use crate::provider::Provider;
 const AT_ONCE: usize = 8;
 /// Maximum number of commands that are begun at a time, each with writes of its own one after the other.
 const COMMANDS_AT_ONCE: usize = 4;
-/// Interval between checks whether the watch cache has caught up with our writes.
-const ASK: Duration = Duration::from_millis(250);
 /// Minimum interval between comparisons of deletion costs: Karpenter's value.
 const COSTS: Duration = Duration::from_secs(60);
-/// Delay of the next reconciliation after a write if the watch reports no change.
-const LOST: Duration = Duration::from_secs(10);
 
 /// Result of planning disruption once.
 pub(super) struct PlannedDisruption {
@@ -70,15 +65,6 @@ pub(super) struct PlannedDisruption {
     pub(super) told: Vec<StatusWrite>,
 }
 
-/// An object that disruption reconciles.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Item {
-    /// The command of this name.
-    Command(String),
-    /// The claim of this name, which has the taint or condition of disruption but no mark.
-    Stale(String),
-}
-
 // === impl PlannedDisruption ===
 
 impl PlannedDisruption {
@@ -87,29 +73,6 @@ impl PlannedDisruption {
         let (command_starts, deletion_costs, moments) = (Vec::new(), Vec::new(), Moments::default());
         Self { planner, command_starts, deletion_costs, again, moments, notices: Step::rest(), told: Vec::new() }
     }
-}
-
-/// Returns the items for which the claim must be reconciled.
-pub(super) fn concern(cluster: &Cluster, name: &str) -> Vec<Item> {
-    let Some(claim) = cluster.claim(name) else { return Vec::new() };
-    let mut items = Vec::new();
-    let replaces = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotations::REPLACES));
-    items.extend(replaces.cloned().map(Item::Command));
-    if is_marked(claim) {
-        // An unreadable mark is treated as a command named after the claim.
-        items.push(Item::Command(mark_of(claim).map_or_else(|| name.to_owned(), |mark| mark.command)));
-    } else if says_it_goes(cluster, claim) {
-        items.push(Item::Stale(name.to_owned()));
-    }
-    items
-}
-
-fn says_it_goes(cluster: &Cluster, claim: &NodeClaim) -> bool {
-    let taint = taints::disrupted();
-    let node = cluster.node_of(claim).and_then(|node| node.spec.as_ref());
-    let mut taints = node.and_then(|spec| spec.taints.as_ref()).into_iter().flatten();
-    taints.any(|one| one.key == taint.key && one.effect == taint.effect)
-        || condition(claim, nodeclaim::DISRUPTION_REASON).is_some() && !is_true(claim, nodeclaim::REBOOTING)
 }
 
 /// Decides which nodes to disrupt.
@@ -121,6 +84,7 @@ pub(super) async fn plan_disruption<P: Provider>(
     let unhealthy = {
         let mut leader_state = context.leader_state();
         planner.note_left(&std::mem::take(&mut leader_state.left));
+        context.record(None, now(), || Occurrence::DisruptionBegan);
         leader_state.unhealthy.take()
     };
     let (before, conditions) = (planner.clone(), unhealthy.clone());
@@ -137,7 +101,7 @@ pub(super) async fn plan_disruption<P: Provider>(
     };
     tracing::error!(why, "disruption was not decided");
     context.leader_state().unhealthy.put_back(unhealthy);
-    let again = after(now(), context.settings.timing.every);
+    let again = after(now(), context.settings.driver.timing.every);
     PlannedDisruption::nothing(before, again)
 }
 
@@ -148,7 +112,7 @@ pub(super) type StatusWrite = (ObservedVersions, Write);
 pub(super) async fn tell<P: Provider>(context: &LeaderContext<P>, told: Vec<StatusWrite>) {
     let one = async |(mut observed, write): StatusWrite| {
         let end = context.edge.carry_out(&Step::act([write]), &mut observed, &mut Answers::default()).await;
-        context.leader_state().note_written(&observed, now());
+        context.note_written(&observed, now());
         if let End::Failed(why) = end {
             tracing::warn!(why, "the disruption conditions of a claim were not written");
         }
@@ -187,25 +151,25 @@ fn untold<P: Provider>(
 fn think<P: Provider>(
     context: &LeaderContext<P>,
     mut planner: DisruptionPlanner,
-    unhealthy: Conditions,
+    unhealthy: DueRepairs,
     now: Timestamp,
 ) -> Result<PlannedDisruption, String> {
     let begun = Instant::now();
     let (Supply { mut manifests, pools: _, pause, stops }, foreign) = {
         let cluster = context.cluster_cache.read();
         if cluster.claims().len() == 0 {
-            let again = after(now, context.settings.timing.every);
+            let again = after(now, context.settings.driver.timing.every);
             return Ok(PlannedDisruption::nothing(planner, again));
         }
-        (Supply::of(context, &cluster, now), foreign::<P>(&cluster))
-    };
-    {
+        let mut supply = Supply::of(context, &cluster, now);
         let leader_state = context.leader_state();
-        leader_state.tell_moves(&mut manifests);
+        leader_state.tell_moves(&mut supply.manifests);
         let (instances, has_all_types) = (Arc::clone(&leader_state.instances), context.provider.has_all_types());
-        manifests.observed = ObservedCloud { at: Some(now), instances, has_all_types, closed_zones: Vec::new() };
-    }
-    unhealthy::tell(&mut manifests, unhealthy);
+        supply.manifests.observed = ObservedCloud { at: Some(now), instances, has_all_types, closed_zones: Vec::new() };
+        context.record(Some(&cluster), now, || Occurrence::DecidingDisruption);
+        (supply, foreign::<P>(&cluster))
+    };
+    tell_due_repairs(&mut manifests, unhealthy);
     let Snapshot { problem, managed_nodes, .. } = assemble(context, manifests, now)?;
     let mut input = managed_nodes.into_disruption_input(problem);
     for (node, managed_node) in input.problem.nodes.iter().zip(&mut input.managed_nodes) {
@@ -227,12 +191,15 @@ fn think<P: Provider>(
     } else {
         let launches = Launches { pause, stops: &stops, caps: context.settings.provision.caps };
         let plan = context.leader_state().plan.clone();
-        let command_starts =
-            CommandStarts::new(&decision, &input, launches).all(&context.cluster_cache.read(), &plan, now);
+        let cluster = context.cluster_cache.read();
+        let command_starts = CommandStarts::new(&decision, &input, launches).all(&cluster, &plan, now);
         planner.note_begun(&input, &decision, &command_starts, now);
+        context.record(Some(&cluster), now, || {
+            Occurrence::DecidedDisruption(command_starts.iter().flat_map(|one| one.steps.clone()).collect())
+        });
         command_starts
     };
-    unhealthy::tell_repairs(&context.metrics, (&decision, &input), &command_starts, now);
+    repairs::tell(&context.metrics, (&decision, &input), &command_starts, now);
     let mut told = untold(context, &input, &command_starts, now);
     let blocked = repair_blocked(&decision, &input, &context.cluster_cache.read());
     told.extend(blocked.into_iter().map(|write| (ObservedVersions::default(), write)));
@@ -304,13 +271,13 @@ async fn open_one<P: Provider>(context: &LeaderContext<P>, start: CommandStart) 
     for FirstSteps { begin, keep_away } in &steps {
         let mut observed = observed(&command_nodes);
         let end = context.edge.carry_out(begin, &mut observed, &mut Answers::default()).await;
-        context.leader_state().note_written(&observed, now());
+        context.note_written(&observed, now());
         match end {
             End::Done => {
                 context.metrics.opened(begin, &command_nodes);
                 // Writes that fail are made by the reconciliation of the marks.
                 let _ = context.edge.carry_out(keep_away, &mut observed, &mut Answers::default()).await;
-                context.leader_state().note_written(&observed, now());
+                context.note_written(&observed, now());
             }
             End::Stale => {
                 is_open |= cause.begins_at_once();
@@ -326,58 +293,24 @@ async fn open_one<P: Provider>(context: &LeaderContext<P>, start: CommandStart) 
 }
 
 /// Executes the next step of a command in progress.
-pub(super) async fn reconcile<P: Provider>(context: &LeaderContext<P>, item: &Item) -> Verdict {
-    let (now, timing) = (now(), context.settings.timing);
+pub(super) async fn reconcile<P: Provider>(context: &LeaderContext<P>, item: &CommandItem) -> Verdict {
     let (step, command_nodes) = {
         let cluster = context.cluster_cache.read();
+        let now = now();
         let leader_state = context.leader_state();
-        let command_nodes = |claims: &[&NodeClaim]| -> Vec<CommandNode> {
-            let ours = claims.iter().filter(|claim| claim.spec.node_class_ref.kind == P::CLASS);
-            let names = ours.filter_map(|claim| claim.metadata.name.as_deref());
-            names.filter_map(|name| CommandNode::of_claim(&cluster, &leader_state.plan, name)).collect()
-        };
-        match item {
-            Item::Command(command) => {
-                let mut commands = running(cluster.claims());
-                let Some((candidates, launched)) = commands.remove(command) else { return Verdict::Rest(None) };
-                let (mut command_nodes, launched) = (command_nodes(&candidates), command_nodes(&launched));
-                if is_behind(&leader_state, command_nodes.iter().chain(&launched), now) {
-                    return Verdict::Rest(Some(after(now, ASK)));
-                }
-                let observed = ObservedCommand {
-                    candidates: command_nodes.iter().map(CommandNode::candidate).collect(),
-                    replacements: launched.iter().map(CommandNode::replacement).collect(),
-                    pause: cluster.pause(&context.settings.namespace),
-                    timing,
-                };
-                let step = progress(&observed, now);
-                command_nodes.extend(launched);
-                (step, command_nodes)
-            }
-            Item::Stale(claim) => {
-                let command_nodes: Vec<CommandNode> =
-                    command_nodes(&cluster.claim(claim).into_iter().collect::<Vec<_>>());
-                if is_behind(&leader_state, command_nodes.iter(), now) {
-                    return Verdict::Rest(Some(after(now, ASK)));
-                }
-                (
-                    command_nodes
-                        .first()
-                        .map_or_else(Step::rest, |command_node| cleanup(&command_node.candidate(), timing, now)),
-                    command_nodes,
-                )
-            }
-        }
+        let (step, command_nodes) = advance(&context.settings.driver, &cluster, &leader_state, item, now);
+        context.record(Some(&cluster), now, || Occurrence::Advanced(item.clone(), step.clone()));
+        (step, command_nodes)
     };
     if step.writes.is_empty() {
         return Verdict::Rest(step.again);
     }
     let mut observed = observed(&command_nodes);
     let end = context.edge.carry_out(&step, &mut observed, &mut Answers::default()).await;
-    context.leader_state().note_written(&observed, self::now());
+    context.note_written(&observed, now());
     context.metrics.advanced(&step, &command_nodes);
     match end {
-        End::Done => Verdict::Rest(Some(step.again.unwrap_or_else(|| after(self::now(), LOST)))),
+        End::Done => Verdict::Rest(Some(step.again.unwrap_or_else(|| after(now(), LOST)))),
         End::Stale => Verdict::Conflicted,
         End::Failed(why) => {
             tracing::warn!(?item, why, "will be tried again");
@@ -386,22 +319,6 @@ pub(super) async fn reconcile<P: Provider>(context: &LeaderContext<P>, item: &It
         // The next leader starts over.
         End::Fenced => Verdict::Rest(None),
     }
-}
-
-/// Returns true if the watch cache shows any of the objects older than our last write.
-fn is_behind<'h>(
-    leader_state: &LeaderState,
-    command_nodes: impl IntoIterator<Item = &'h CommandNode>,
-    now: Timestamp,
-) -> bool {
-    command_nodes.into_iter().any(|command_node| {
-        let of = |kind, meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| {
-            let name = meta.name.as_deref().unwrap_or_default();
-            leader_state.is_behind(kind, name, meta.resource_version.as_deref(), now)
-        };
-        of("NodeClaim", &command_node.claim.metadata)
-            || command_node.node.as_ref().is_some_and(|node| of("Node", &node.metadata))
-    })
 }
 
 fn observed(command_nodes: &[CommandNode]) -> ObservedVersions {

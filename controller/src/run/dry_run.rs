@@ -143,11 +143,11 @@ async fn decide<P: Provider>(context: Arc<LeaderContext<P>>, resolved: &Notify, 
     let mut window = Window::default();
     let mut decide_at = Some(now());
     let mut pass_schedule = PassSchedule::from(now());
-    let mut planner = DisruptionPlanner::at(context.settings.timing);
+    let mut planner = DisruptionPlanner::at(context.settings.driver.timing);
     let mut shifts = ShiftWatch::of(&context.provider);
     loop {
         let end = shifts.next_end(now());
-        let moments = [window.due(&context.settings.window), decide_at, Some(pass_schedule.next()), end];
+        let moments = [window.due(&context.settings.driver.window), decide_at, Some(pass_schedule.next()), end];
         let wait = moments
             .into_iter()
             .flatten()
@@ -169,7 +169,7 @@ async fn decide<P: Provider>(context: Arc<LeaderContext<P>>, resolved: &Notify, 
             window.arrive("zonal shifts", moment);
             pass_schedule.hurry();
         }
-        if window.is_due(&context.settings.window, moment) || decide_at.is_some_and(|at| at <= moment) {
+        if window.is_due(&context.settings.driver.window, moment) || decide_at.is_some_and(|at| at <= moment) {
             window.close();
             if let Some(outcome) = round::consider(Arc::clone(&context)).await {
                 context.leader_state().plan.succeed(outcome.plan.clone());

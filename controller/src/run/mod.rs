@@ -23,18 +23,15 @@ mod garbage;
 mod interruption;
 mod leader;
 mod metrics;
-mod offers;
 mod orders;
 mod overlays;
 mod permissions;
 mod reconcile;
+mod repairs;
 mod round;
 mod serve;
 mod static_capacity;
 mod traces;
-mod unhealthy;
-mod unregistered_nodes;
-mod work_queue;
 mod zonal_shifts;
 
 use std::future::Future;
@@ -49,6 +46,7 @@ use muster_manifest::snapshot;
 use muster_scheduling::disrupt;
 use muster_scheduling::model::{Catalogue, Options as Packing};
 use muster_stages::disruption::Timing;
+use muster_stages::driver::recording::LoopRecorder;
 use muster_stages::lifecycle::Answers;
 use muster_stages::lifecycle::caps::Caps;
 use muster_stages::provision::Lengths;
@@ -111,6 +109,15 @@ pub struct Options {
     pub caps: Caps,
     /// Settings of the endpoint for node agents, if it is served.
     pub agents: Option<agents::Options>,
+}
+
+/// Observers of a controller, for tests.
+#[derive(Clone, Default)]
+pub struct Observers {
+    /// Observer of all writes.
+    pub writes: Option<Arc<dyn WriteObserver>>,
+    /// Receiver of the record of the leader's loop.
+    pub recorder: Option<Arc<dyn LoopRecorder>>,
 }
 
 /// Rate limit of Karpenter's client: writes per second, and burst.
@@ -196,7 +203,7 @@ pub enum RunError {
 /// Returns an error if the controller cannot start or cannot continue.
 pub async fn run(options: Options, stop: impl Future<Output = ()> + Send) -> Result<(), RunError> {
     let client = watch::connect_to_follow(options.context.as_deref()).await?;
-    run_with(client, options, None, stop).await
+    run_with(client, options, Observers::default(), stop).await
 }
 
 /// Runs like [`run`] with the given client ([`crate::edge::Edge::new`] lists its requirements); `observer` observes
@@ -207,19 +214,19 @@ pub async fn run(options: Options, stop: impl Future<Output = ()> + Send) -> Res
 pub async fn run_with(
     client: Client,
     options: Options,
-    observer: Option<Arc<dyn WriteObserver>>,
+    observers: Observers,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     match &options.cloud {
         CloudOptions::Kwok { types } => {
             let types = types.as_deref().map(kwok::read).transpose()?.unwrap_or_else(kwok::instance_types);
             let cloud = Kwok::new(client.clone(), Catalogue::new(types));
-            run_in(client, cloud, options, observer, stop).await
+            run_in(client, cloud, options, observers, stop).await
         }
         #[cfg(feature = "ec2")]
         CloudOptions::Aws(of_cloud) => {
             let cloud = ec2::Ec2::connect(client.clone(), ec2::Options::clone(of_cloud)).await?;
-            run_in(client, cloud, options, observer, stop).await
+            run_in(client, cloud, options, observers, stop).await
         }
         #[cfg(not(feature = "ec2"))]
         CloudOptions::Aws(_) => Err(ec2::StartError::NotBuilt.into()),
@@ -281,7 +288,7 @@ pub async fn observe_in<P: Provider>(
     let (qps, burst) = options.pace;
     let recorder = Recorder::new(client.clone(), Pace::new(qps, burst), "dry run");
     let edge = Edge::new(client, cloud.clone(), fence, Pace::new(qps, burst), recorder);
-    let context = LeaderContext::new(cluster_cache, cloud, edge, Settings::of(&options, false), metrics);
+    let context = LeaderContext::new(cluster_cache, cloud, edge, Settings::of::<P>(&options, false), metrics, None);
     tokio::select! {
         () = stop => Ok(()),
         () = dry_run::observe(context, tell) => Ok(()),
@@ -299,7 +306,7 @@ pub async fn run_in<P: Provider>(
     client: Client,
     cloud: P,
     options: Options,
-    observer: Option<Arc<dyn WriteObserver>>,
+    observers: Observers,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let served = options.agents.as_ref().map(|of| cloud.vouches().map(|cloud| (of, cloud)).ok_or(RunError::NoAgents));
@@ -323,10 +330,12 @@ pub async fn run_in<P: Provider>(
     let facts = ClaimFacts::new(cluster_cache.clone(), client.clone(), recorder.clone(), now);
     let queue = cloud.queue();
     let edge = Edge::new(client.clone(), cloud.clone(), fence.clone(), Pace::new(qps, burst), recorder);
-    let observers = Arc::new(ChainedObserver(metrics.clone(), observer));
+    let Observers { writes, recorder } = observers;
+    let writes = Arc::new(ChainedObserver(metrics.clone(), writes));
     let nominates = options.nominates && honours_nominations(&client).await;
-    let settings = Settings::of(&options, nominates);
-    let context = LeaderContext::new(cluster_cache.clone(), cloud, edge.seen_by(observers), settings, metrics.clone());
+    let settings = Settings::of::<P>(&options, nominates);
+    let edge = edge.seen_by(writes);
+    let context = LeaderContext::new(cluster_cache.clone(), cloud, edge, settings, metrics.clone(), recorder);
     let held = lease.clone().map(|name| (Api::namespaced(client.clone(), &namespace), name));
     let (counter, mut orders) = orders::counter(Arc::clone(&context), fence.clone(), held);
     let of_agents = to_serve.map(|(of, cloud)| {

@@ -16,6 +16,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use muster_api::NodeClaim;
+use muster_stages::driver::judged;
 use muster_stages::fleet::{self, Decision, Ended, Kind, Order, Refusal, Termination, Ticket};
 use muster_stages::lifecycle::{Answers, Readiness};
 use muster_stages::step::{Step, Write};
@@ -27,7 +28,7 @@ use super::now;
 use super::round;
 use crate::agents::Counter;
 use crate::edge::{End, Fence, ObservedVersions};
-use crate::provider::{Provider, judged};
+use crate::provider::Provider;
 
 /// Maximum number of queued orders.
 const WAITING: usize = 32;

@@ -1,41 +1,20 @@
-//! NodeOverlays: the types that a claim may be launched as, and what the overlays say of themselves.
+//! NodeOverlays: what they say of themselves.
 
-use muster_api::{NodeClaim, labels};
 use muster_cloud::after;
 use muster_manifest::snapshot::OverlaidTypes;
-use muster_scheduling::model::Catalogue;
+use muster_stages::driver::Verdict;
+use muster_stages::driver::claim::ASK;
 use muster_stages::overlays;
 use muster_stages::state::Cluster;
 
-use super::context::{LeaderContext, LeaderState};
+use super::context::LeaderContext;
 use super::now;
-use super::reconcile::{ASK, conclude};
-use super::work_queue::Verdict;
+use super::reconcile::conclude;
 use crate::edge::ObservedVersions;
 use crate::provider::Provider;
 
-/// Returns the types of the cloud (`plain`) with the overlays for the claim's pool applied.
-///
-/// The result is kept until an overlay, a pool or a class changes, since many claims are launched together.
-pub(super) fn types_of<P: Provider>(
-    context: &LeaderContext<P>,
-    cluster: &Cluster,
-    leader_state: &mut LeaderState,
-    claim: &NodeClaim,
-    plain: Catalogue,
-) -> Catalogue {
-    let pool = claim.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL));
-    let (Some(pool), true) = (pool, is_in_use(context, cluster)) else { return plain };
-    let known = leader_state.overlaid.as_ref().and_then(|all| all.of(pool));
-    if let Some(known) = known.filter(|known| known.is_made_of(&plain)) {
-        return known.clone();
-    }
-    let evaluated = leader_state.overlaid.insert(evaluate(context, cluster));
-    evaluated.of(pool).cloned().unwrap_or(plain)
-}
-
 fn is_in_use<P: Provider>(context: &LeaderContext<P>, cluster: &Cluster) -> bool {
-    context.settings.snapshot.gates.node_overlay && cluster.overlays().next().is_some()
+    context.settings.driver.overlays && cluster.overlays().len() > 0
 }
 
 fn evaluate<P: Provider>(context: &LeaderContext<P>, cluster: &Cluster) -> OverlaidTypes {

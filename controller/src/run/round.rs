@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::conditions::nodeclaim;
-use muster_api::{NodeClaim, NodePool, labels};
+use muster_api::{NodeClaim, NodePool};
 use muster_cloud::after;
 use muster_manifest::Manifests;
 use muster_manifest::snapshot::{self, Notice, Snapshot};
+use muster_stages::driver::cluster_wide;
+use muster_stages::driver::recording::Occurrence;
+use muster_stages::lifecycle::Answers;
 use muster_stages::lifecycle::pause::Pause;
-use muster_stages::lifecycle::{Answers, has_label, is_true};
 use muster_stages::node::Node;
 use muster_stages::notices;
 use muster_stages::provision::{
-    self, ClaimAndNode, Outcome, PendingPod, PlacementView, Plan, Position, RecordedBindings, Round, Stop,
+    self, ClaimAndNode, Outcome, PendingPod, PlacementView, Plan, RecordedBindings, Round, Stop,
 };
 use muster_stages::state::{Cluster, Moment};
 use muster_stages::step::{Step, Subject, Write};
@@ -24,10 +25,9 @@ use tokio::time::{Instant, sleep};
 
 use super::context::LeaderContext;
 use super::now;
-use super::unregistered_nodes::Gate;
 use super::zonal_shifts::closed_zones;
 use crate::edge::{End, ObservedVersions};
-use crate::provider::{Provider, judged};
+use crate::provider::Provider;
 
 /// Longest wait for created claims to appear in the watch cache before the next round, which would otherwise create
 /// them again. An API server under load may deliver them late.
@@ -69,6 +69,7 @@ pub(super) async fn provision<P: Provider>(context: Arc<LeaderContext<P>>) -> St
     {
         let mut leader_state = context.leader_state();
         leader_state.plan.succeed(plan);
+        context.record(None, now(), || Occurrence::TookPlan);
         leader_state.buffers = buffers;
     }
     let again = step.again;
@@ -104,26 +105,12 @@ pub(super) async fn consider<P: Provider>(context: Arc<LeaderContext<P>>) -> Opt
 }
 
 /// Computes the nominations to write, unless some are being written, and updates the holds on nodes.
-pub(super) fn nominate<P: Provider>(context: &LeaderContext<P>, is_telling: bool) -> Step {
-    let now = now();
-    let cluster = context.cluster_cache.read();
-    let moment = cluster.moment();
-    let view = moment.view();
+pub(super) fn nominate<P: Provider>(context: &LeaderContext<P>, is_writing: bool) -> Step {
+    let (cluster, now) = (context.cluster_cache.read(), now());
     let mut leader_state = context.leader_state();
-    let step = if is_telling { Step::rest() } else { leader_state.plan.nominate(&view, now) };
-    let plan = &leader_state.plan;
-    let late = plan.late(&view);
-    let closed = view.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
-    let gates = closed.filter_map(|claimed| {
-        let node = claimed.node?.metadata.uid.clone()?;
-        let turn = plan.first_in_queue(claimed.name(), &view, cluster.queue()).unwrap_or(Position::LAST);
-        let is_open = claimed.node.is_some_and(|node| has_label(node, labels::REGISTERED));
-        Some((claimed.name().to_owned(), Gate { node, hold: plan.hold(claimed, &view, &late, now), turn, is_open }))
-    });
-    let gates = gates.collect();
-    leader_state.gates.succeed(gates, now);
-    let over = leader_state.gates.over();
-    step.or_sooner(over)
+    let step = cluster_wide::nominate(&cluster, &mut leader_state, is_writing, now);
+    context.record(Some(&cluster), now, || Occurrence::Nominated(is_writing, step.clone()));
+    step
 }
 
 fn decide<P: Provider>(context: &LeaderContext<P>, now: Timestamp) -> Result<Outcome, String> {
@@ -131,6 +118,7 @@ fn decide<P: Provider>(context: &LeaderContext<P>, now: Timestamp) -> Result<Out
     context.metrics.round_begins();
     let outcome = with(context, now, |round| {
         let mut outcome = provision::provision(round, now);
+        context.record(None, now, || Occurrence::DecidedPods(outcome.step.writes.clone()));
         if outcome.figures.unplaced > 0 {
             let lacking = notices::incompatible(round.problem, round.pools);
             outcome.step.writes.extend(lacking.into_iter().map(Write::Event));
@@ -163,7 +151,11 @@ pub(super) fn with<P: Provider, T>(
 ) -> Result<T, String> {
     let (moment, supply, plan) = {
         let cluster = context.cluster_cache.read();
-        let plan = context.leader_state().plan.clone();
+        let plan = {
+            let leader_state = context.leader_state();
+            context.record(Some(&cluster), now, || Occurrence::DecidingPods);
+            leader_state.plan.clone()
+        };
         (ClusterSnapshot::of(&cluster, &plan), Supply::of(context, &cluster, now), plan)
     };
     let Supply { manifests, pools, pause, stops } = supply;
@@ -285,25 +277,11 @@ impl ClusterSnapshot {
 
 impl Supply {
     pub(super) fn of<P: Provider>(context: &LeaderContext<P>, cluster: &Cluster, now: Timestamp) -> Self {
-        let mut stops = BTreeMap::new();
-        for pool in cluster.pools() {
-            let reference = &pool.spec.template.spec.node_class_ref;
-            let class = judged(&context.provider, cluster.class(reference), reference);
-            let stop = if reference.kind == P::CLASS {
-                provision::stop(&class, cluster.claims_of_class(reference), now)
-            } else {
-                let why = format!("this replica does not launch with the kind `{}`", reference.kind);
-                Some(Stop::All { why, until: None })
-            };
-            if let (Some(name), Some(stop)) = (&pool.metadata.name, stop) {
-                stops.insert(name.clone(), stop);
-            }
-        }
         Self {
             manifests: cluster.without_void_nominations(),
             pools: cluster.pools().cloned().collect(),
-            pause: cluster.pause(&context.settings.namespace),
-            stops,
+            pause: cluster.pause(&context.settings.driver.namespace),
+            stops: cluster_wide::stops(&context.provider, &context.settings.driver, cluster, now),
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) async fn shrink<P: Provider>(context: &LeaderContext<P>, name: &str) 
         if cluster.claims_of_pool(name).any(is_behind) {
             return Some(after(now, ASK));
         }
-        let pause = cluster.pause(&context.settings.namespace);
+        let pause = cluster.pause(&context.settings.driver.namespace);
         let gates = context.settings.snapshot.gates;
         pools::shrink(&SurplusInput { cluster: &cluster, plan: &leader_state.plan, pause, gates }, pool, now)
     };

@@ -13,6 +13,7 @@
 //!                                                                           step: writes, and when to decide again
 //! ```
 //!
+//! [`driver`] says which of these decisions is due while the controller runs.
 //! [`provision`] and [`disruption`] solve the problems that `muster_manifest::snapshot` assembles. [`roster`] lists the
 //! nodes for people and programs: the phase of each node and the report of its agent. [`archive`] defines the records
 //! that are kept of nodes that failed to join the cluster. [`notice_log`] bounds the events about objects with
@@ -21,7 +22,9 @@
 pub mod archive;
 pub mod buffers;
 pub mod classes;
+mod deletion_cause;
 pub mod disruption;
+pub mod driver;
 pub mod fleet;
 pub mod lifecycle;
 pub mod node;

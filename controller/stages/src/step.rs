@@ -23,6 +23,8 @@ use muster_api::nodepool::NodePoolStatus;
 use muster_cloud::LaunchRequest;
 use serde_json::Value;
 
+pub use crate::deletion_cause::DeletionCause;
+
 /// The next writes, and the time of the next reconciliation.
 ///
 /// An edge executes the writes in order (adjacent independent writes, see [`Write::stands_alone`], may run
@@ -75,8 +77,8 @@ pub enum Write {
         name: String,
         /// Its UID.
         uid: String,
-        /// Reason, as used in metrics (`karpenter_nodeclaims_disrupted_total{reason}`).
-        cause: &'static str,
+        /// Cause.
+        cause: DeletionCause,
     },
     /// Changes a Node.
     Node {

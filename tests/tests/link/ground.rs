@@ -17,7 +17,7 @@ use kube::{Api, ResourceExt};
 use muster_aws::live::{Connection, SdkConfig};
 use muster_controller::agents::{self, Port, Rotation};
 use muster_controller::ec2::{self, Ec2 as Provider};
-use muster_controller::run::{CloudOptions, Options, run_in};
+use muster_controller::run::{CloudOptions, Observers, Options, run_in};
 use muster_link::document::Certificates;
 use muster_proto::health::HealthListRequest;
 use muster_proto::health::health_check_response::ServingStatus;
@@ -365,7 +365,8 @@ async fn controller(site: &Site, cluster: &Cluster, ec2: &Ec2, ports: &Ports, le
     };
     let client = cluster.client();
     let mut task = JoinSet::new();
-    task.spawn(async move { run_in(client, provider, options, None, std::future::pending()).await.unwrap() });
+    let never = std::future::pending();
+    task.spawn(async move { run_in(client, provider, options, Observers::default(), never).await.unwrap() });
     task
 }
 

@@ -16,7 +16,7 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use kube::core::DynamicObject;
 use muster_controller::edge::{Fate, Pause, WriteObserver};
-use muster_controller::run::{CloudOptions, Options, RunError, run_with};
+use muster_controller::run::{CloudOptions, Observers, Options, RunError, run_with};
 use muster_stages::disruption::Timing;
 use muster_stages::provision::Lengths;
 use muster_stages::step::Write;
@@ -115,8 +115,9 @@ impl Lives {
         let task = tokio::spawn(async move {
             loop {
                 *own.is_dead.lock().unwrap() = false;
-                let observer: Arc<dyn WriteObserver> = Arc::clone(&own) as Arc<dyn WriteObserver>;
-                let life = run_with(client.clone(), options(), Some(observer), std::future::pending());
+                let writes: Arc<dyn WriteObserver> = Arc::clone(&own) as Arc<dyn WriteObserver>;
+                let observers = Observers { writes: Some(writes), recorder: None };
+                let life = run_with(client.clone(), options(), observers, std::future::pending());
                 let ended: Result<(), RunError> = tokio::select! {
                     ended = life => ended,
                     () = own.died.notified() => continue,

@@ -28,6 +28,7 @@ mod metrics;
 mod moments;
 mod nominations;
 mod overlays;
+mod recorded;
 mod repair;
 mod replicas;
 mod rest;

@@ -12,7 +12,7 @@ use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, NodePool};
 use muster_cloud::{CloudError, Instance};
 use muster_stages::lifecycle::Answers;
-use muster_stages::step::{Call, Event, EventType, MetaChange, Step, Subject, Write};
+use muster_stages::step::{Call, DeletionCause, Event, EventType, MetaChange, Step, Subject, Write};
 use serde_json::Value;
 
 use super::{Controller, Stop};
@@ -93,7 +93,7 @@ impl Controller {
             Write::CreateClaim(claim) => create_claim(claim, world, now),
             Write::ClaimMeta { name, change } => self.change_claim_meta(name, change, carriage, world),
             Write::ClaimStatus { name, status } => self.change_claim_status(name, status, carriage, world),
-            Write::DeleteClaim { name, uid, cause } => self.delete_claim(name, uid, cause, world),
+            Write::DeleteClaim { name, uid, cause } => self.delete_claim(name, uid, *cause, world),
             Write::Node { name, change } => {
                 self.change(carriage, world, &Kind::Node, name, |node: &mut Node| change.apply(node))
             }
@@ -185,16 +185,16 @@ impl Controller {
         result
     }
 
-    fn delete_claim(&mut self, name: &str, uid: &str, cause: &str, world: &mut World) -> Result<(), Refused> {
+    fn delete_claim(&mut self, name: &str, uid: &str, cause: DeletionCause, world: &mut World) -> Result<(), Refused> {
         let now = world.clock.now();
         let path = Path::bare(name.to_owned());
         let was_there = world.api.claims.get(&path).is_some_and(|one| one.metadata.deletion_timestamp.is_none());
         let result = world.api.delete::<NodeClaim>(&Kind::NodeClaim, &path, Some(uid), now);
-        if cause.ends_with("registration_timeout") {
+        if cause.fails_launch() && !is_registered(world, name) {
             self.note_outcome_of(name, false);
         }
         if was_there && result.is_ok() {
-            world.trace.add(now, Traced::Ending { claim: name.to_owned(), reason: cause.to_owned() });
+            world.trace.add(now, Traced::Ending { claim: name.to_owned(), reason: cause.name().to_owned() });
         }
         result
     }

@@ -1,137 +1,62 @@
-//! The leader's event loop: one task that receives changes and starts reconciliations.
+//! The leader's event loop: one task that passes changes to the [`Driver`] and starts the jobs that it returns.
 //!
 //! ```text
-//!   ClusterCache::changed ─┬─► WorkQueue: claims, classes ──► reconciliations, concurrent, one for each object
-//!                          ├─► Window ── due ──► round: decide (on a thread of its own), create      one at a time
-//!   Orders ────────────────┼─► one in turn with that: decide, write, answer
-//!                          ├─► new Node, nomination written ──► nominate                             concurrent
-//!                          ├─► PassSchedule ── due ──► plan_disruption (likewise), open              one at a time
-//!                          └─► commands: candidates and replacements ──► reconciliations, one for each command
-//!   ShiftWatch ──────────────► pods and nodes are decided anew, NodePools are told
-//!   freed reservations ──────► pods are decided anew
-//!   every two minutes ───────► tidy
+//!   ClusterCache::changed ──► Driver::on ──┐
+//!   Orders, ShiftWatch, reservations ──────┤
+//!                                          ▼
+//!        Driver::done ◄── Done ◄── task ◄── Job     (jobs)
+//!                                   └──► writes of what a job has decided: commands, nominations, events (telling)
 //! ```
 //!
-//! A slow launch is one long reconciliation and does not block others. Dropping the future aborts all tasks. `intake`
-//! maps changes to reconciliations, `decisions` starts what is decided about more than one object, and `telling` writes
-//! what is for people and metrics.
+//! A slow launch is one long reconciliation and does not block others. Dropping the future aborts all tasks. `jobs`
+//! carries out what the driver returns, and `telling` writes what is for people and metrics.
 
-mod decision_order;
-mod decisions;
-mod intake;
+mod jobs;
 mod telling;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_cloud::after;
-use muster_stages::disruption::{DisruptionPlanner, PassSchedule};
+use muster_api::NodeClaim;
+use muster_stages::disruption::DisruptionPlanner;
+use muster_stages::driver::recording::Occurrence;
+use muster_stages::driver::{AT_ONCE, Done, Driver, Grown};
 use muster_stages::notices::ToldShifts;
-use muster_stages::provision::{LaunchHold, Window};
-use muster_stages::step::Step;
+use muster_stages::state::{Changed, Kind};
+use muster_stages::step::{Step, Write};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
-use self::decision_order::Turn;
-use self::telling::{Audience, controller_of};
+use self::jobs::Ended;
+use self::telling::Audience;
 use super::context::LeaderContext;
-use super::metrics::{Controller, Ended};
 use super::orders::Ordered;
-use super::work_queue::{Verdict, WorkQueue};
-use super::zonal_shifts::ShiftWatch;
-use super::{buffers, disruption, garbage, interruption, now, overlays, reconcile, static_capacity};
+use super::zonal_shifts::{self, ShiftWatch};
+use super::{interruption, now};
 use crate::facts::ClaimFacts;
 use crate::provider::Provider;
 
-/// Maximum number of concurrent reconciliations. Most of them wait for the API server, each on a connection of its own,
-/// or for the cloud.
-const AT_ONCE: usize = 48;
-/// Interval between rounds while a pod is unbound: Karpenter's value.
-const AGAIN: Duration = Duration::from_secs(10);
 /// Longest wait between two checks of the clock.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// An object to be reconciled.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Item {
-    Claim(String),
-    Pool(String),
-    Class(String),
-    /// All NodeOverlays.
-    Overlays,
-    /// All CapacityBuffers.
-    Buffers,
-}
-
-/// Result of a task.
-enum Done {
-    Reconciled(Item, Verdict),
-    /// A reconciliation of a disruption command or stale taint.
-    Advanced(disruption::Item, Verdict),
-    /// A decision about disruption.
-    PlannedDisruption(Box<disruption::PlannedDisruption>),
-    /// The commands have been begun. True if one that cannot wait has to be decided again.
-    Opened(bool),
-    /// The conditions that a decision about disruption gives to claims have been written.
-    ClaimsTold,
-    /// A round has ended: events to publish, and the time of the next round if nothing changes.
-    Decided(Step),
-    /// An order has been decided, executed and answered.
-    Ordered,
-    /// Nominations to write.
-    Nominated(Step),
-    /// Events or nominations have been written.
-    EventsWritten(Audience),
-    Tidied(garbage::Tidied),
-}
-
 struct Leader<P> {
     context: Arc<LeaderContext<P>>,
-    work_queue: WorkQueue<Item>,
-    window: Window,
-    tasks: JoinSet<Done>,
-    open: usize,
-    /// Objects of disruption: commands in progress, and taints without a command.
-    commands: WorkQueue<disruption::Item>,
-    pass_schedule: PassSchedule,
+    driver: Driver,
+    tasks: JoinSet<Ended>,
     planner: DisruptionPlanner,
     /// True once the cloud has listed its instance types: only then is it known which are gone.
     has_all_types: bool,
-    /// NodePools whose launches were held after the last round.
-    holds: BTreeMap<String, LaunchHold>,
     shifts: ShiftWatch,
     /// `None` if the cloud has no reservations.
     freed: Option<watch::Receiver<u64>>,
     told_shifts: ToldShifts,
-    is_planning_disruption: bool,
-    /// True while the conditions of the last such decision are being written.
+    /// True while the conditions of the last decision about disruption are being written.
     is_telling_claims: bool,
-    /// True while commands are being begun. They are not reconciled until that is done, because an incomplete command
-    /// would be repaired.
-    is_opening: bool,
-    /// True while launches are being decided, for pods or for an order: one at a time, so that concurrent decisions do
-    /// not exceed a limit together.
-    is_planning: bool,
-    /// True if the cluster has changed since the last decision about pods began.
-    has_changed: bool,
     /// The next order.
     order: Option<Ordered>,
-    /// True if the last such decision was about an order: then pods take precedence.
-    was_order: bool,
-    /// True while nominations are being computed.
-    is_nominating: bool,
-    /// True while nominations are being written, so that they are not written twice.
-    is_telling: bool,
-    decide_at: Option<Timestamp>,
-    nominate_at: Option<Timestamp>,
-    /// `None` while garbage collection is running.
-    tidy_at: Option<Timestamp>,
-    /// Pods in the last round, so that they alone do not open the window again.
-    waiting: BTreeSet<Arc<str>>,
     /// Time at which the metrics were last told of the queues.
     told_at: Option<Timestamp>,
 }
@@ -146,46 +71,47 @@ pub(super) async fn lead<P: Provider>(
     context.provider.catch_up().await;
     // Everything is reconciled anyway; pod events before this time are not recorded.
     drop(context.cluster_cache.take_changed());
-    reconcile::learn_from_all(&context);
-    let (begun, timing) = (now(), context.settings.timing);
+    learn_from_all(&context);
+    let driver = {
+        let (cluster, settings, now) = (context.cluster_cache.read(), context.settings.driver.clone(), now());
+        let mut leader_state = context.leader_state();
+        context.record(Some(&cluster), now, || Occurrence::Started);
+        Driver::start(settings, &cluster, &mut leader_state, now)
+    };
     let mut leader = Leader {
         shifts: ShiftWatch::of(&context.provider),
         freed: context.provider.freed_reservations(),
         told_shifts: ToldShifts::default(),
+        planner: DisruptionPlanner::at(context.settings.driver.timing),
         context,
-        commands: WorkQueue::default(),
-        // A new leader has not computed nominations yet: a node that waits for its pods would seem empty.
-        pass_schedule: PassSchedule::from(after(begun, timing.every)),
-        planner: DisruptionPlanner::at(timing),
-        has_all_types: false,
-        holds: BTreeMap::new(),
-        is_planning_disruption: false,
-        is_telling_claims: false,
-        is_opening: false,
-        work_queue: WorkQueue::default(),
-        window: Window::default(),
+        driver,
         tasks: JoinSet::new(),
-        open: 0,
-        is_planning: false,
-        has_changed: false,
+        has_all_types: false,
+        is_telling_claims: false,
         order: None,
-        was_order: false,
-        is_nominating: false,
-        is_telling: false,
-        decide_at: None,
-        nominate_at: None,
-        tidy_at: Some(begun),
-        waiting: BTreeSet::new(),
         told_at: None,
     };
     leader.context.metrics.workers(AT_ONCE);
-    leader.look_at_everything();
     let provider = leader.context.provider.clone();
     let polled = interruption::poll(Arc::clone(&leader.context), facts);
     tokio::select! {
         broken = leader.run(orders) => broken,
         never = provider.keep_up() => match never {},
         never = polled => match never {},
+    }
+}
+
+/// Passes all initialized Nodes to the cloud, so that a new leader knows what the last one knew.
+fn learn_from_all<P: Provider>(context: &LeaderContext<P>) {
+    let cluster = context.cluster_cache.read();
+    for live in cluster.classes().filter(|live| live.reference.kind == P::CLASS) {
+        let class = context.provider.judge(live);
+        for name in cluster.claims_of_class(&live.reference).filter_map(|claim| claim.metadata.name.as_deref()) {
+            let around = cluster.around(name);
+            if let Some(grown) = around.as_ref().and_then(|around| Grown::of(around, Some(live), &class)) {
+                context.provider.learn_from(&grown);
+            }
+        }
     }
 }
 
@@ -197,209 +123,96 @@ async fn is_freed(freed: &mut Option<watch::Receiver<u64>>) {
     }
 }
 
-/// Returns the time since an object was due.
-fn late(due: Option<Timestamp>, now: Timestamp) -> Duration {
-    due.and_then(|due| Duration::try_from(now.duration_since(due)).ok()).unwrap_or_default()
-}
-
-/// Returns the outcome of a reconciliation for metrics. A conflict is not a failure: the object is decided again.
-const fn ended(verdict: Verdict) -> Ended {
-    match verdict {
-        Verdict::Rest(None) => Ended::Success,
-        Verdict::Rest(Some(_)) | Verdict::RestUntil(_) => Ended::Later,
-        Verdict::Again | Verdict::Conflicted => Ended::Again,
-        Verdict::Failed => Ended::Failed,
-    }
-}
-
 // === impl Leader ===
 
 impl<P: Provider> Leader<P> {
     async fn run(&mut self, orders: &mut mpsc::Receiver<Ordered>) -> JoinError {
         let cluster_cache = self.context.cluster_cache.clone();
         loop {
-            self.hand_out();
+            self.begin_jobs();
             let wait = self
                 .next_moment()
                 .map_or(IDLE, |moment| Duration::try_from(moment.duration_since(now())).unwrap_or_default().min(IDLE));
             tokio::select! {
                 changed = cluster_cache.changed() => self.take_in(&changed),
-                Some(done) = self.tasks.join_next() => match done {
-                    Ok(done) => self.conclude(done),
+                Some(ended) = self.tasks.join_next() => match ended {
+                    Ok(ended) => self.conclude(ended),
                     Err(broken) => return broken,
                 },
-                Some(order) = orders.recv(), if self.order.is_none() => self.order = Some(order),
+                Some(order) = orders.recv(), if self.order.is_none() => {
+                    self.order = Some(order);
+                    self.driver.on_order();
+                }
                 () = self.shifts.heard() => {}
-                () = is_freed(&mut self.freed) => self.take_in_freed(now()),
+                () = is_freed(&mut self.freed) => {
+                    self.driver.on_freed_reservation(&self.context.cluster_cache.read(), now());
+                }
                 () = sleep(wait) => {}
             }
         }
     }
 
-    fn conclude(&mut self, done: Done) {
-        let now = now();
-        match done {
-            Done::Reconciled(item, verdict) => {
-                self.open = self.open.saturating_sub(1);
-                self.work_queue.close(&item, verdict, now);
-                self.look_at_claims_of_ready_classes();
-            }
-            Done::Advanced(item, verdict) => {
-                self.open = self.open.saturating_sub(1);
-                self.commands.close(&item, verdict, now);
-            }
-            Done::PlannedDisruption(decided) => {
-                let disruption::PlannedDisruption {
-                    planner,
-                    command_starts,
-                    deletion_costs,
-                    again,
-                    moments,
-                    notices,
-                    told,
-                } = *decided;
-                self.is_planning_disruption = false;
-                self.planner = planner;
-                let is_open = self.planner.is_open();
-                self.pass_schedule.answer(again, is_open, moments, now);
-                self.note_rests(now);
-                self.begin(command_starts);
-                self.tell_claims(told);
-                self.tell(Step::act(deletion_costs), Audience::People);
-                self.tell(notices, Audience::People);
-            }
-            Done::Opened(is_open) => {
-                self.is_opening = false;
-                if is_open {
-                    self.pass_schedule.hurry();
-                }
-            }
-            Done::ClaimsTold => self.is_telling_claims = false,
-            Done::Decided(step) => {
-                self.is_planning = false;
-                // The room of a pod may be given to another pod, which causes no change. Pods that found no place in
-                // the cluster as it still is wait for a change.
-                let is_at_rest = !self.has_changed && self.context.leader_state().plan.has_only_unplaced();
-                let waits = {
-                    let cluster = self.context.cluster_cache.read();
-                    !is_at_rest && cluster.count_unbound() > 0 || buffers::are_kept(&self.context, &cluster)
-                };
-                self.work_queue.want(Item::Buffers, now);
-                self.note_holds(now);
-                self.decide_at = [step.again, waits.then(|| after(now, AGAIN))].into_iter().flatten().min();
-                self.nominate_at = Some(now);
-                self.tell(step, Audience::People);
-            }
-            Done::Ordered => self.is_planning = false,
-            Done::Nominated(step) => {
-                self.is_nominating = false;
-                self.nominate_at = [self.nominate_at, step.again].into_iter().flatten().min();
-                self.open_gates();
-                self.is_telling |= !step.writes.is_empty();
-                self.tell(step, Audience::Pods);
-            }
-            Done::EventsWritten(Audience::People) => {}
-            Done::EventsWritten(Audience::Pods) => {
-                self.is_telling = false;
-                self.nominate_at = Some(now);
-            }
-            Done::Tidied(tidied) => {
-                self.tidy_at = Some(tidied.again);
-                // Nothing in the cluster says that an instance has changed.
-                if tidied.is_news {
-                    self.pass_schedule.stir();
-                }
-                for claim in tidied.concerned {
-                    self.work_queue.want(Item::Claim(claim), now);
-                }
-            }
-        }
-    }
-
-    /// Schedules the claims whose Nodes have been released, each at the time at which its node opens.
-    fn open_gates(&mut self) {
-        let context = Arc::clone(&self.context);
-        for (claim, moment) in context.leader_state().gates.openings() {
-            self.work_queue.want(Item::Claim(claim.clone()), moment);
-        }
-    }
-
     fn next_moment(&self) -> Option<Timestamp> {
-        let is_free = self.open < AT_ONCE;
-        [
-            self.work_queue.next().filter(|_| is_free),
-            self.commands.next().filter(|_| is_free && !self.is_opening),
-            self.window.due(&self.context.settings.window).filter(|_| !self.is_planning),
-            self.decide_at.filter(|_| !self.is_planning),
-            self.nominate_at.filter(|_| !self.is_nominating),
-            self.can_plan_disruption().then(|| self.pass_schedule.next()),
-            self.tidy_at,
-            self.shifts.next_end(now()),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [self.driver.next(), self.shifts.next_end(now())].into_iter().flatten().min()
     }
 
-    /// Starts all tasks that are due.
-    fn hand_out(&mut self) {
+    /// Starts all jobs that are due.
+    fn begin_jobs(&mut self) {
         let now = now();
         if !self.has_all_types && self.context.provider.has_all_types() {
             self.has_all_types = true;
-            self.pass_schedule.stir();
+            self.driver.stir_disruption();
         }
         self.take_in_shifts(now);
         self.tell_queues(now);
-        while self.open < AT_ONCE {
-            let late = late(self.work_queue.next(), now);
-            let Some(item) = self.work_queue.take(now) else { break };
-            self.open += 1;
-            let context = Arc::clone(&self.context);
-            self.tasks.spawn(async move {
-                let work = context.metrics.work(controller_of(&item)).taken(late);
-                let verdict = match &item {
-                    Item::Claim(name) => reconcile::claim(&context, name).await,
-                    Item::Pool(name) => {
-                        let again = static_capacity::shrink(&context, name).await;
-                        reconcile::pool(&context, name).await.or_sooner(again)
-                    }
-                    Item::Class(name) => reconcile::class(&context, name).await,
-                    Item::Overlays => overlays::reconcile(&context).await,
-                    Item::Buffers => buffers::reconcile(&context).await,
-                };
-                work.end(ended(verdict));
-                Done::Reconciled(item, verdict)
-            });
+        while let Some(job) = self.driver.next_job(now) {
+            self.context.record(None, now, || Occurrence::Began(job.clone()));
+            self.begin_job(job);
         }
-        while self.open < AT_ONCE && !self.is_opening {
-            let late = late(self.commands.next(), now);
-            let Some(item) = self.commands.take(now) else { break };
-            self.open += 1;
-            let context = Arc::clone(&self.context);
-            self.tasks.spawn(async move {
-                let work = context.metrics.work(Controller::Commands).taken(late);
-                let verdict = disruption::reconcile(&context, &item).await;
-                work.end(ended(verdict));
-                Done::Advanced(item, verdict)
-            });
+    }
+
+    fn take_in(&mut self, changed: &Changed) {
+        let context = Arc::clone(&self.context);
+        let cluster = context.cluster_cache.read();
+        {
+            let (mut leader_state, now) = (context.leader_state(), now());
+            context.record(Some(&cluster), now, || Occurrence::Changed(Box::new(changed.clone())));
+            self.driver.on(changed, &cluster, &mut leader_state, now);
         }
-        self.nominate(now);
-        while let Some(turn) = self.waiting_for_a_turn(now).next(self.was_order) {
-            match turn {
-                Turn::Pods => self.plan(),
-                Turn::Order => self.carry_out_order(),
-                Turn::DisruptionPlanner => self.plan_disruption(),
-            }
+        let stays = |claim: &&NodeClaim| claim.metadata.deletion_timestamp.is_none();
+        if changed.claims.iter().any(|name| !cluster.claim(name).as_ref().is_some_and(stays)) {
+            let staying = cluster.claims().filter(stays).filter_map(|claim| claim.metadata.uid.as_deref());
+            context.provider.keep_turns(staying);
         }
-        if self.tidy_at.is_some_and(|moment| moment <= now) {
-            self.tidy_at = None;
-            let context = Arc::clone(&self.context);
-            self.tasks.spawn(async move {
-                let work = context.metrics.work(Controller::Garbage);
-                let tidied = garbage::tidy(&context).await;
-                work.end(Ended::Later);
-                Done::Tidied(tidied)
-            });
+        drop(cluster);
+        // Only now may it be known that a NodePool launches nodes in a zone that is shifted away.
+        if [Kind::NodePool, Kind::Ec2NodeClass].into_iter().any(|kind| changed.kinds.contains(kind)) {
+            self.tell_of_shifts();
         }
+    }
+
+    /// Takes in zonal shifts that have begun or ended: other offerings are available from now on.
+    fn take_in_shifts(&mut self, now: Timestamp) {
+        let Some(change) = self.shifts.turn(now) else { return };
+        zonal_shifts::log(&change);
+        self.context.metrics.shifted(self.shifts.known());
+        self.driver.on_zonal_shifts(now);
+        self.tell_of_shifts();
+    }
+
+    /// Tells NodePools of the zones that are shifted away, or are not any more.
+    fn tell_of_shifts(&mut self) {
+        let context = Arc::clone(&self.context);
+        let news = self.told_shifts.news(&context.cluster_cache.read(), self.shifts.known(), P::CLASS);
+        self.tell(Step::act(news.into_iter().map(Write::Event)), Audience::People);
+    }
+
+    /// Reports the end of a job, or of writes, to the driver.
+    fn done(&mut self, done: Done) {
+        let context = Arc::clone(&self.context);
+        let (cluster, now) = (context.cluster_cache.read(), now());
+        let mut leader_state = context.leader_state();
+        context.record(Some(&cluster), now, || Occurrence::Ended(done.clone()));
+        self.driver.done(done, &cluster, &mut leader_state, now);
     }
 }

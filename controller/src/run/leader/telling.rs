@@ -1,15 +1,16 @@
 //! Events, nominations, conditions and queue metrics of the leader.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_cloud::after;
+use muster_stages::driver::{Done, Item};
 use muster_stages::lifecycle::Answers;
 use muster_stages::step::Step;
 
-use super::{Done, Item, Leader};
+use super::Leader;
+use super::jobs::Ended;
 use crate::edge::ObservedVersions;
 use crate::provider::Provider;
 use crate::run::disruption;
@@ -28,28 +29,6 @@ pub(super) enum Audience {
 // === impl Leader ===
 
 impl<P: Provider> Leader<P> {
-    /// Has NodePools say whose consolidation rests, or rests no more.
-    pub(super) fn note_rests(&mut self, now: Timestamp) {
-        let rests = self.planner.delivered().filter_map(|one| Some((one.pool.to_string(), one.rest?))).collect();
-        let before = std::mem::replace(&mut self.context.leader_state().rests, rests);
-        for (pool, rest) in &self.context.leader_state().rests {
-            if before.get(pool) != Some(rest) {
-                self.work_queue.want(Item::Pool(pool.clone()), now);
-            }
-        }
-    }
-
-    /// Has NodePools say that their launches are held, or are held no more.
-    pub(super) fn note_holds(&mut self, now: Timestamp) {
-        let holds = self.context.leader_state().plan.holds().clone();
-        let before = std::mem::replace(&mut self.holds, holds);
-        let is_news = |pool: &&String| before.get(*pool) != self.holds.get(*pool);
-        let changed: BTreeSet<&String> = before.keys().chain(self.holds.keys()).filter(is_news).collect();
-        for pool in changed {
-            self.work_queue.want(Item::Pool(pool.clone()), now);
-        }
-    }
-
     /// Writes conditions of claims beside the commands of the same decision. While those of an earlier one are being
     /// written, the next decision finds these again.
     pub(super) fn tell_claims(&mut self, told: Vec<disruption::StatusWrite>) {
@@ -57,14 +36,14 @@ impl<P: Provider> Leader<P> {
             return;
         }
         if self.is_telling_claims {
-            self.pass_schedule.stir();
+            self.driver.stir_disruption();
             return;
         }
         self.is_telling_claims = true;
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
             disruption::tell(&context, told).await;
-            Done::ClaimsTold
+            Ended::ClaimsTold
         });
     }
 
@@ -77,7 +56,10 @@ impl<P: Provider> Leader<P> {
         self.tasks.spawn(async move {
             // The next decision retries failures.
             let _ = context.edge.carry_out(&step, &mut ObservedVersions::default(), &mut Answers::default()).await;
-            Done::EventsWritten(audience)
+            match audience {
+                Audience::People => Ended::EventsWritten,
+                Audience::Pods => Ended::Job(Done::WroteNominations),
+            }
         });
     }
 
@@ -90,11 +72,12 @@ impl<P: Provider> Leader<P> {
         let queues =
             [Controller::Claims, Controller::Pools, Controller::Classes, Controller::Overlays, Controller::Buffers];
         let mut due = queues.map(|controller| (controller, 0));
-        for item in self.work_queue.due(now) {
+        for item in self.driver.due(now) {
             let controller = controller_of(item);
             due.iter_mut().filter(|(one, _)| *one == controller).for_each(|(_, count)| *count += 1);
         }
-        for (controller, depth) in due.into_iter().chain([(Controller::Commands, self.commands.due(now).count())]) {
+        for (controller, depth) in due.into_iter().chain([(Controller::Commands, self.driver.count_due_commands(now))])
+        {
             self.context.metrics.queue(controller, depth);
         }
     }
@@ -104,7 +87,7 @@ pub(super) const fn controller_of(item: &Item) -> Controller {
     match item {
         Item::Claim(_) => Controller::Claims,
         Item::Pool(_) => Controller::Pools,
-        Item::Class(_) => Controller::Classes,
+        Item::Class(..) => Controller::Classes,
         Item::Overlays => Controller::Overlays,
         Item::Buffers => Controller::Buffers,
     }

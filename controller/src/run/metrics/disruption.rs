@@ -8,8 +8,7 @@ use jiff::Timestamp;
 use muster_api::{NodeClaim, NodePool, annotations, events, labels};
 use muster_scheduling::disrupt::{Block, Cause, DisruptionInput, allowed_disruptions};
 use muster_stages::disruption::{CommandNode, Delivered, Mark, Turn, mark_of};
-use muster_stages::fleet;
-use muster_stages::step::{MetaChange, Step, Write};
+use muster_stages::step::{DeletionCause, MetaChange, Step, Write};
 
 use super::catalogue as names;
 use super::series::Series;
@@ -78,7 +77,7 @@ impl Disruption {
     pub(super) fn reason_of(&self, claim: &NodeClaim) -> String {
         let said = |key: &str| claim.metadata.annotations.as_ref().and_then(|all| all.get(key));
         if said(annotations::REQUEST).is_some() {
-            return fleet::CAUSE.to_owned();
+            return DeletionCause::Ordered.name().to_owned();
         }
         let command = said(annotations::REPLACES);
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -74,7 +74,7 @@ impl WriteObserver for Metrics {
                 let reason = self.disruption.reason_of(claim);
                 self.series.count(&names::NODECLAIMS_CREATED, &[&pool, &reason, relaxed]);
             }
-            (Write::DeleteClaim { cause, name, .. }, Fate::Done) => self.disrupted(name, cause),
+            (Write::DeleteClaim { cause, name, .. }, Fate::Done) => self.disrupted(name, cause.name()),
             (Write::Evict(pod), fate) => {
                 if let Some(code) = code_of(fate) {
                     self.series.count(&names::PODS_EVICTION_REQUESTS, &[code]);

@@ -16,7 +16,7 @@ use super::rollback::{rollback, unmark};
 use super::start::told;
 use super::taint::keep_away;
 use crate::lifecycle::{condition, interruption};
-use crate::step::{Event, EventType, MetaChange, Step, Write};
+use crate::step::{DeletionCause, Event, EventType, MetaChange, Step, Write};
 
 /// Time for which the drain of an unhealthy node honours budgets and annotations, if no policy says it. Karpenter
 /// before 1.15 allows none.
@@ -181,7 +181,7 @@ fn remove(going: &[&Candidate<'_>], cause: Cause, lacks: Option<&str>, now: Time
         } else {
             writes.push(told(candidate, events::DISRUPTION_TERMINATING, cause.name()));
         }
-        let cause = metric(cause, candidate);
+        let cause = deletion(cause, candidate);
         writes.push(Write::DeleteClaim { name: candidate.name(), uid: candidate.uid(), cause });
     }
     Step::act(writes)
@@ -206,14 +206,14 @@ fn bounded(candidate: &Candidate<'_>, now: Timestamp) -> Option<Write> {
     (!has).then(|| Write::ClaimMeta { name: candidate.name(), change })
 }
 
-/// Returns the name of the cause in Karpenter's metrics.
-fn metric(cause: Cause, candidate: &Candidate<'_>) -> &'static str {
+/// Returns the cause of the deletion, as Karpenter's metrics tell them apart.
+fn deletion(cause: Cause, candidate: &Candidate<'_>) -> DeletionCause {
     match cause {
-        Cause::Empty => "empty",
-        Cause::Underutilized => "underutilized",
-        Cause::Drifted => "drifted",
-        Cause::Expired => "expired",
-        Cause::Unhealthy | Cause::Broken => "unhealthy",
-        Cause::Interrupted => candidate.notice().name(),
+        Cause::Empty => DeletionCause::Empty,
+        Cause::Underutilized => DeletionCause::Underutilized,
+        Cause::Drifted => DeletionCause::Drifted,
+        Cause::Expired => DeletionCause::Expired,
+        Cause::Unhealthy | Cause::Broken => DeletionCause::Unhealthy,
+        Cause::Interrupted => DeletionCause::Notice(candidate.notice()),
     }
 }

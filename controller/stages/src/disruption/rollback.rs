@@ -9,7 +9,7 @@ use super::observed_command::{Candidate, ObservedCommand, is_leaving, name};
 use super::start::told;
 use super::taint::{disruption_taint, taints_of};
 use crate::lifecycle::condition;
-use crate::step::{MetaChange, NodeChange, Step, Write};
+use crate::step::{DeletionCause, MetaChange, NodeChange, Step, Write};
 
 /// Releases `candidates` for the reason `why`.
 pub(super) fn rollback(observed: &ObservedCommand<'_>, candidates: &[&Candidate<'_>], why: &str) -> Step {
@@ -23,7 +23,7 @@ pub(super) fn rollback(observed: &ObservedCommand<'_>, candidates: &[&Candidate<
         writes.extend(unused.map(|one| Write::DeleteClaim {
             name: name(one.claim).to_owned(),
             uid: one.claim.metadata.uid.clone().unwrap_or_default(),
-            cause: "disruption_taken_back",
+            cause: DeletionCause::DisruptionTakenBack,
         }));
     }
     for candidate in candidates {

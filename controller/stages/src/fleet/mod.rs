@@ -34,8 +34,6 @@ pub use self::launch::launch;
 pub use self::read::read;
 pub use self::terminate::{Ending, Termination, terminate};
 
-/// Cause of the deletion of a NodeClaim in metrics.
-pub const CAUSE: &str = "ordered";
 /// Maximum number of suggestions for an unknown name.
 const SIMILAR: usize = 3;
 

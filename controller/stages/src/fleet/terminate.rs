@@ -2,8 +2,8 @@
 
 use muster_api::NodeClaim;
 
-use super::{CAUSE, Ended, Kind, Refusal};
-use crate::step::Write;
+use super::{Ended, Kind, Refusal};
+use crate::step::{DeletionCause, Write};
 
 /// Termination request and its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,10 @@ pub fn terminate(claims: &[&NodeClaim], kind: &str, wanted: &Termination) -> Res
         );
     }
     let was_ending = claim.metadata.deletion_timestamp.is_some();
-    let write = (!was_ending).then(|| Write::DeleteClaim { name: name.clone(), uid: uid.clone(), cause: CAUSE });
+    let write = (!was_ending).then(|| Write::DeleteClaim {
+        name: name.clone(),
+        uid: uid.clone(),
+        cause: DeletionCause::Ordered,
+    });
     Ok(Ending { ended: Ended { uid, was_ending }, write })
 }

@@ -10,7 +10,7 @@ use muster_cloud::after;
 
 use super::conditions::is_true;
 use super::seen::Seen;
-use crate::step::{EventType, Step};
+use crate::step::{DeletionCause, EventType, Step};
 
 /// Time for which an expired Node may wait for room for its pods, limited because audits rely on `expireAfter`.
 const OVERDUE: Duration = Duration::from_secs(60 * 60);
@@ -27,5 +27,8 @@ pub(super) fn expire(seen: &Seen<'_>, now: Timestamp) -> Step {
     }
     let message =
         format!("NodeClaim `{}` is older than its expireAfter of {}", seen.name(), seen.claim.spec.expire_after);
-    Step::act([seen.event(EventType::Normal, events::DISRUPTION_TERMINATING, message), seen.delete("expired")])
+    Step::act([
+        seen.event(EventType::Normal, events::DISRUPTION_TERMINATING, message),
+        seen.delete(DeletionCause::Expired),
+    ])
 }

@@ -14,7 +14,7 @@ use muster_cloud::{NoticeKind, Urgency};
 use super::conditions::{Status, condition, is_true, set, whole_seconds};
 use super::seen::Seen;
 use crate::node::Node;
-use crate::step::{Event, EventType, MetaChange, Step, Subject, Write};
+use crate::step::{DeletionCause, Event, EventType, MetaChange, Step, Subject, Write};
 
 /// Message of the event about a claim or Node that is deleted because of a notice.
 pub(crate) const TERMINATING: &str = "it is removed because its instance is interrupted";
@@ -142,7 +142,7 @@ pub(super) fn interrupt(seen: &Seen<'_>, now: Timestamp) -> Step {
         let (reason, message) = (events::TERMINATING_ON_INTERRUPTION, TERMINATING.to_owned());
         Write::Event(Event { about, kind: EventType::Warning, reason, message })
     }));
-    writes.push(seen.delete(kind.name()));
+    writes.push(seen.delete(DeletionCause::Notice(kind)));
     Step::act(writes)
 }
 

@@ -26,7 +26,7 @@ use super::breaker::{self, Breaker};
 use super::conditions::{Draft, Status, condition, is_true};
 use super::liveness::{is_delay, launch_deadline};
 use super::seen::{Readiness, Seen};
-use crate::step::{Call, EventType, MetaChange, Step, Write};
+use crate::step::{Call, DeletionCause, EventType, MetaChange, Step, Write};
 
 /// Maximum number of attempts: each covers up to sixty instance types, and there are fewer than a thousand.
 const MOST_ATTEMPTS: u32 = 20;
@@ -153,8 +153,8 @@ fn pool_name(seen: &Seen<'_>) -> Option<String> {
 
 /// Deletes the claim before it was launched; its pods are planned again.
 fn give_up(seen: &Seen<'_>, event: &'static str, why: &str) -> Step {
-    let cause =
-        if event == events::INSUFFICIENT_CAPACITY_ERROR { "insufficient_capacity" } else { "nodeclass_not_ready" };
+    let is_of_capacity = event == events::INSUFFICIENT_CAPACITY_ERROR;
+    let cause = if is_of_capacity { DeletionCause::InsufficientCapacity } else { DeletionCause::NodeClassNotReady };
     let message = format!("NodeClaim `{}` failed: {why}", seen.name());
     Step::act([seen.event(EventType::Warning, event, message), seen.delete(cause)])
 }

@@ -23,7 +23,7 @@ use super::register::name;
 use super::seen::Seen;
 use super::{launch, reboot};
 use crate::node::Node;
-use crate::step::{Call, EventType, Step, Write};
+use crate::step::{Call, DeletionCause, EventType, Step, Write};
 
 /// Timeout of a launch, from the first reconciliation that did not launch the instance: Karpenter's value.
 pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -155,7 +155,7 @@ struct Timeout {
     condition: &'static str,
     reason: &'static str,
     event: &'static str,
-    cause: &'static str,
+    cause: DeletionCause,
 }
 
 impl Timeout {
@@ -163,19 +163,19 @@ impl Timeout {
         condition: nodeclaim::LAUNCHED,
         reason: reason::LAUNCH_TIMEOUT,
         event: events::LAUNCH_TIMEOUT,
-        cause: "launch_timeout",
+        cause: DeletionCause::LaunchTimeout,
     };
     const REGISTRATION: Self = Self {
         condition: nodeclaim::REGISTERED,
         reason: reason::REGISTRATION_TIMEOUT,
         event: events::REGISTRATION_TIMEOUT,
-        cause: "registration_timeout",
+        cause: DeletionCause::RegistrationTimeout,
     };
     const INITIALIZATION: Self = Self {
         condition: nodeclaim::INITIALIZED,
         reason: reason::INITIALIZATION_TIMEOUT,
         event: events::INITIALIZATION_TIMEOUT,
-        cause: "initialization_timeout",
+        cause: DeletionCause::InitializationTimeout,
     };
 }
 

@@ -62,7 +62,7 @@ pub use self::overlaid::overlaid;
 pub use self::reboot::{SUCCEEDED, reboot_result};
 pub use self::register::has_label;
 pub use self::seen::{Answers, Attachment, Class, DisruptionBlocker, Eviction, Listing, Readiness, Resident, Seen};
-pub use crate::step::{Call, Event, EventType, MetaChange, NodeChange, Step, Subject, Write};
+pub use crate::step::{Call, DeletionCause, Event, EventType, MetaChange, NodeChange, Step, Subject, Write};
 
 /// A stage: returns the next writes and the time of the next reconciliation.
 type Stage = fn(&Seen<'_>, Timestamp) -> Step;

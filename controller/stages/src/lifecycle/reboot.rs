@@ -28,7 +28,7 @@ use super::register::{has_label, name, taints_of};
 use super::seen::Seen;
 use super::terminate::drain::{self, Bounds, Drain};
 use crate::node::Node;
-use crate::step::{Call, EventType, MetaChange, NodeChange, Step, Write};
+use crate::step::{Call, DeletionCause, EventType, MetaChange, NodeChange, Step, Write};
 
 /// Time for which a node is left alone whose cloud has no reboots: longer than both of the following.
 const WINDOW: Duration = Duration::from_secs(30 * 60);
@@ -118,7 +118,7 @@ pub(super) fn tidy(seen: &Seen<'_>, now: Timestamp) -> Step {
         let key = annotations::NODECLAIM_TERMINATION_TIMESTAMP;
         let change = MetaChange::default().annotation(key, after(now, grace).to_string());
         let bounded = seen.annotation(key).is_none().then(|| Write::ClaimMeta { name: seen.name(), change });
-        return Step::act(bounded.into_iter().chain([seen.delete("unhealthy")]));
+        return Step::act(bounded.into_iter().chain([seen.delete(DeletionCause::Unhealthy)]));
     }
     // A request may have become unreadable while its node was drained.
     let tainted = node(seen).filter(|_| ended.reason == reason::REBOOT_FAILED);

@@ -230,7 +230,7 @@ impl Seen<'_> {
     }
 
     /// Returns the deletion of the claim.
-    pub(super) fn delete(&self, cause: &'static str) -> super::Write {
+    pub(super) fn delete(&self, cause: super::DeletionCause) -> super::Write {
         super::Write::DeleteClaim { name: self.name(), uid: self.uid(), cause }
     }
 }

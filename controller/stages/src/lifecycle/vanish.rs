@@ -15,7 +15,7 @@ use super::breaker;
 use super::conditions::{Draft, Status, is_true, true_since};
 use super::initialize::is_ready;
 use super::seen::Seen;
-use crate::step::{Call, EventType, Step, Write};
+use crate::step::{Call, DeletionCause, EventType, Step, Write};
 
 /// Time for which a new instance may be missing from listings.
 const LIST_LAG: Duration = Duration::from_secs(60);
@@ -55,7 +55,7 @@ pub(super) fn vanish(seen: &Seen<'_>, now: Timestamp) -> Step {
         writes.extend(draft.write());
     }
     writes.push(seen.event(EventType::Warning, events::INSTANCE_ENDED, message));
-    writes.push(seen.delete("instance_ended"));
+    writes.push(seen.delete(DeletionCause::InstanceEnded));
     Step::act(writes)
 }
 

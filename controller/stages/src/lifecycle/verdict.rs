@@ -11,7 +11,7 @@ use muster_api::events;
 use super::breaker;
 use super::conditions::{Draft, Status, condition, is_true};
 use super::seen::Seen;
-use crate::step::{Event, EventType, Step, Subject, Write};
+use crate::step::{DeletionCause, Event, EventType, Step, Subject, Write};
 
 /// Maximum number of pods with an event: pods of one owner get the same message, and a node may have hundreds.
 const TOLD: usize = 3;
@@ -31,7 +31,7 @@ pub(super) fn verdict(seen: &Seen<'_>, now: Timestamp) -> Step {
     let mut draft = Draft::of(seen, now);
     draft.set(stage, Status::False, code, &message);
     writes.extend(draft.write());
-    writes.push(seen.delete("node_verdict"));
+    writes.push(seen.delete(DeletionCause::NodeVerdict));
     Step::act(writes)
 }
 

@@ -25,14 +25,12 @@ use crate::lifecycle::is_true;
 use crate::lifecycle::pause::Pause;
 use crate::provision::Plan;
 use crate::state::{Cluster, LivePod};
-use crate::step::{Event, EventType, Step, Subject, Write};
+use crate::step::{DeletionCause, Event, EventType, Step, Subject, Write};
 
 /// Maximum number of nodes that one step gives up; the next step follows as soon as these are going.
 const MOST: usize = 100;
 /// Interval between checks whether a pause has ended.
 const PAUSED: Duration = Duration::from_secs(60);
-/// Reason in metrics.
-const CAUSE: &str = "scaled_down";
 
 /// State that decides about the surplus of a pool.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +85,7 @@ pub fn shrink(input: &SurplusInput<'_>, pool: &NodePool, now: Timestamp) -> Step
         let about = Subject { kind: "NodeClaim".to_owned(), namespace: None, name: name.clone(), uid: uid.clone() };
         let (kind, reason) = (EventType::Normal, events::DISRUPTION_TERMINATING);
         writes.push(Write::Event(Event { about, kind, reason, message: message.clone() }));
-        writes.push(Write::DeleteClaim { name, uid, cause: CAUSE });
+        writes.push(Write::DeleteClaim { name, uid, cause: DeletionCause::ScaledDown });
     }
     Step::act(writes)
 }

@@ -23,7 +23,7 @@ use crate::node::Node;
 use crate::provision::{PendingPod, Queue};
 
 /// State of the cluster.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Cluster {
     pub(super) names: Names,
     pub(super) revision: u64,
@@ -84,7 +84,7 @@ pub struct Cluster {
 }
 
 /// A Node in typed form without unused fields, and as input of the engine unless it is invalid.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct LiveNode {
     pub(super) typed: Node,
     pub(super) provider: Option<Arc<str>>,
@@ -92,7 +92,7 @@ pub(super) struct LiveNode {
 }
 
 /// A NodeClaim in both forms.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct LiveClaim {
     pub(super) typed: NodeClaim,
     pub(super) provider: Option<Arc<str>>,
@@ -103,14 +103,14 @@ pub(super) struct LiveClaim {
 }
 
 /// A NodePool in both forms.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct LivePool {
     pub(super) typed: NodePool,
     pub(super) compact: Option<manifest::NodePool>,
 }
 
 /// A NodeOverlay in both forms.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LiveOverlay {
     /// The API object, without `managedFields`.
     pub typed: NodeOverlay,
@@ -121,7 +121,7 @@ pub struct LiveOverlay {
 }
 
 /// A CapacityBuffer in both forms.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LiveBuffer {
     /// The API object, without `managedFields`.
     pub typed: CapacityBuffer,
@@ -132,7 +132,7 @@ pub struct LiveBuffer {
 }
 
 /// A PodTemplate.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct LiveTemplate {
     pub(super) template: Arc<PodTemplate>,
     pub(super) generation: Option<i64>,

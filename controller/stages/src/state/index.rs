@@ -7,11 +7,11 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 /// Paths of objects by key. Only looked up by key, so the order of the hash map has no effect.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Index(FxHashMap<Arc<str>, Paths>);
 
 /// A `BTreeSet` allocates room for eleven entries, but most keys, such as 10,000 provider IDs, have one object.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Paths {
     One(Arc<str>),
     Many(BTreeSet<Arc<str>>),

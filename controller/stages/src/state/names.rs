@@ -8,7 +8,7 @@ use muster_scheduling::model::Labels;
 use rustc_hash::FxHashSet;
 
 /// Shared texts and templates.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Names {
     texts: Shared<Arc<str>>,
     templates: Shared<Arc<PodTemplate>>,
@@ -17,7 +17,7 @@ pub(super) struct Names {
 }
 
 /// Deduplicated values. Unused ones are removed when the set has doubled in size.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Shared<T> {
     all: FxHashSet<T>,
     sweep_at: usize,

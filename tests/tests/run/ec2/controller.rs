@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use muster_aws::live::{CallObserver, Connection};
 use muster_controller::ec2::{self, Ec2 as Provider};
-use muster_controller::run::{CloudOptions, Options, run_in};
+use muster_controller::run::{CloudOptions, Observers, Options, run_in};
 use muster_stages::disruption::Timing;
 use muster_stages::provision::Lengths;
 use muster_tests::replica::Replica;
@@ -76,7 +76,7 @@ impl Ground {
         let mut task = JoinSet::new();
         let client = self.kube();
         task.spawn(async move {
-            run_in(client, provider, options, None, std::future::pending()).await.unwrap();
+            run_in(client, provider, options, Observers::default(), std::future::pending()).await.unwrap();
         });
         Controller { metrics, _task: task }
     }

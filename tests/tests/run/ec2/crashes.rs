@@ -14,7 +14,7 @@ use kube::api::ListParams;
 use muster_aws::live::{self, Ended};
 use muster_controller::ec2;
 use muster_controller::edge::{self, Fate};
-use muster_controller::run::run_in;
+use muster_controller::run::{Observers, run_in};
 use muster_stages::step::Write;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -110,9 +110,10 @@ impl Lives {
                 let life =
                     Arc::new(Life { points: Arc::clone(&own), is_over: AtomicBool::new(false), over: Notify::new() });
                 let of_calls: Arc<dyn live::CallObserver> = Arc::clone(&life) as Arc<dyn live::CallObserver>;
-                let of_writes: Arc<dyn edge::WriteObserver> = Arc::clone(&life) as Arc<dyn edge::WriteObserver>;
+                let writes: Arc<dyn edge::WriteObserver> = Arc::clone(&life) as Arc<dyn edge::WriteObserver>;
+                let observers = Observers { writes: Some(writes), recorder: None };
                 let provider = ground.provider(ec2::Options::of(CLUSTER), Some(of_calls)).await;
-                let run = run_in(ground.kube(), provider, run_options(0), Some(of_writes), std::future::pending());
+                let run = run_in(ground.kube(), provider, run_options(0), observers, std::future::pending());
                 tokio::select! {
                     ended = run => ended.unwrap(),
                     () = life.over.notified() => {}

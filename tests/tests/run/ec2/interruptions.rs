@@ -10,7 +10,7 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use muster_aws::live::{CallObserver, Ended, Pause};
-use muster_controller::run::run_in;
+use muster_controller::run::{Observers, run_in};
 use muster_tests::ec2::{Calls, Record};
 use muster_tests::programs;
 use muster_tests::wait::{self, Selection};
@@ -248,7 +248,7 @@ async fn a_controller_killed_between_receive_and_delete_loses_and_doubles_nothin
         let mut task = JoinSet::new();
         let client = ground.kube();
         task.spawn(async move {
-            run_in(client, provider, run_options(0), None, std::future::pending()).await.unwrap();
+            run_in(client, provider, run_options(0), Observers::default(), std::future::pending()).await.unwrap();
         });
         ground.running(1, SOON).await;
         let claim = only_claim(&ground).await;

@@ -24,7 +24,7 @@ use super::register::{has_finalizer, has_label, name, taints_of, uid, with_final
 use super::seen::Seen;
 use super::{capacity_block, interruption, launch};
 use crate::node::Node;
-use crate::step::{EventType, MetaChange, NodeChange, Step, Write};
+use crate::step::{DeletionCause, EventType, MetaChange, NodeChange, Step, Write};
 use drain::Drain;
 
 /// Value of the label that excludes the Node from load balancers.
@@ -40,7 +40,7 @@ pub(crate) fn terminate(seen: &Seen<'_>, now: Timestamp) -> Step {
         return Step::rest();
     }
     if !is_deleted(seen) {
-        return Step::act([seen.delete("node_deleted")]);
+        return Step::act([seen.delete(DeletionCause::NodeDeleted)]);
     }
     if !launch::has_finalizer(seen) {
         return Step::rest();

@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::provision::{NodeHold, Position};
 use jiff::Timestamp;
 use muster_cloud::after;
-use muster_stages::provision::{NodeHold, Position};
 
 /// Interval between two nodes: concurrent writes would arrive in any order.
 const IN_TURN: Duration = Duration::from_millis(1);
@@ -25,20 +25,20 @@ const OPENING: Duration = Duration::from_secs(2);
 
 /// A Node that is not schedulable yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Gate {
+pub struct Gate {
     /// UID of the Node.
-    pub(super) node: String,
+    pub node: String,
     /// Hold on the Node, if any.
-    pub(super) hold: Option<NodeHold>,
+    pub hold: Option<NodeHold>,
     /// Position of the first of its pods in the scheduler's queue.
-    pub(super) turn: Position,
+    pub turn: Position,
     /// True if the Node is schedulable although its claim is not Registered yet.
-    pub(super) is_open: bool,
+    pub is_open: bool,
 }
 
 /// The gates of a cluster, by NodeClaim.
 #[derive(Debug, Default)]
-pub(super) struct Gates {
+pub struct Gates {
     all: BTreeMap<String, Gate>,
     /// Times at which the released nodes open.
     openings: BTreeMap<String, Timestamp>,
@@ -47,7 +47,7 @@ pub(super) struct Gates {
 impl Gates {
     /// Replaces the gates. A node that has a time already keeps it: pods that are tried meanwhile may lose their
     /// nomination, and their node would otherwise open after all others.
-    pub(super) fn succeed(&mut self, all: BTreeMap<String, Gate>, now: Timestamp) {
+    pub fn succeed(&mut self, all: BTreeMap<String, Gate>, now: Timestamp) {
         let is_same = |claim: &String| {
             let uid = |gates: &BTreeMap<String, Gate>| gates.get(claim).map(|gate| gate.node.clone());
             uid(&self.all) == uid(&all) && all.contains_key(claim)
@@ -68,23 +68,23 @@ impl Gates {
     }
 
     /// Returns the gate of the claim's Node with that UID.
-    pub(super) fn of(&self, claim: &str, node: &str) -> Option<&Gate> {
+    pub fn of(&self, claim: &str, node: &str) -> Option<&Gate> {
         self.all.get(claim).filter(|gate| gate.node == node)
     }
 
     /// Returns the time at which the claim's node opens, if it has been released.
-    pub(super) fn opens(&self, claim: &str) -> Option<Timestamp> {
+    pub fn opens(&self, claim: &str) -> Option<Timestamp> {
         self.openings.get(claim).copied()
     }
 
     /// Returns the claims whose nodes have been released, with the times at which they open.
-    pub(super) fn openings(&self) -> impl Iterator<Item = (&String, Timestamp)> {
+    pub fn openings(&self) -> impl Iterator<Item = (&String, Timestamp)> {
         self.openings.iter().map(|(claim, moment)| (claim, *moment))
     }
 
     /// Returns the time until which other writes about the opening nodes are postponed, since every write delays the
     /// rest; `None` if they are not.
-    pub(super) fn busy_until(&self, now: Timestamp) -> Option<Timestamp> {
+    pub fn busy_until(&self, now: Timestamp) -> Option<Timestamp> {
         let last = self.openings.values().max().filter(|_| self.openings.len() > 1 && self.is_any_opening())?;
         Some(after(*last, OPENING)).filter(|until| now < *until)
     }
@@ -95,12 +95,12 @@ impl Gates {
     }
 
     /// Returns true if any node is held.
-    pub(super) fn is_any_held(&self) -> bool {
+    pub fn is_any_held(&self) -> bool {
         self.held().next().is_some()
     }
 
     /// Returns the time at which the first hold expires.
-    pub(super) fn over(&self) -> Option<Timestamp> {
+    pub fn over(&self) -> Option<Timestamp> {
         self.held().map(|hold| hold.until).min()
     }
 

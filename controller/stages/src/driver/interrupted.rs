@@ -1,4 +1,4 @@
-//! Consequences of notices for the leader's memory: offerings that are avoided, decisions that cannot wait.
+//! Consequences of the cloud's notices: offerings that are avoided, decisions that cannot wait.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,52 +6,53 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{NodeClaim, labels};
-use muster_cloud::{CapacityType, NoticeKind, Offering, Refusal, Refused};
-use muster_stages::lifecycle::{condition, interruption};
-use muster_stages::state::{Changed, Cluster};
+use muster_cloud::{CapacityType, NoticeKind, Offering, Refusal, Refusals, Refused};
 
-use super::super::context::LeaderContext;
-use crate::provider::Provider;
+use crate::lifecycle::{condition, interruption};
+use crate::state::{Changed, Cluster};
 
-/// Claims whose notice is remembered: UID and kind by name.
+/// Claims whose notice is remembered in the refusals: UID and kind by name.
 #[derive(Debug, Default)]
-pub(in crate::run) struct Interrupted(BTreeMap<Arc<str>, (String, NoticeKind)>);
+pub struct Interrupted(BTreeMap<Arc<str>, (String, NoticeKind)>);
 
-/// Remembers new notices among the changes. Returns true if there is one.
-pub(in crate::run) fn remember<P: Provider>(context: &LeaderContext<P>, changed: &Changed, cluster: &Cluster) -> bool {
-    let mut is_news = false;
-    for name in &changed.claims {
-        is_news |= remember_one(context, name, cluster.claim(name));
-    }
-    is_news
-}
+// === impl Interrupted ===
 
-/// Remembers the notices of all claims, so that a new leader knows what the last one knew.
-pub(in crate::run) fn remember_all<P: Provider>(context: &LeaderContext<P>, cluster: &Cluster) {
-    // Claims have gone while another replica led.
-    context.leader_state().interrupted.0.retain(|name, _| cluster.claim(name).is_some());
-    for claim in cluster.claims() {
-        let name = claim.metadata.name.as_deref().unwrap_or_default();
-        remember_one(context, &name.into(), Some(claim));
+impl Interrupted {
+    /// Remembers new notices among the changes. Returns true if there is one.
+    pub(super) fn remember(&mut self, changed: &Changed, cluster: &Cluster, refusals: &mut Refusals) -> bool {
+        let mut is_news = false;
+        for name in &changed.claims {
+            is_news |= self.remember_one(name, cluster.claim(name), refusals);
+        }
+        is_news
     }
-}
 
-fn remember_one<P: Provider>(context: &LeaderContext<P>, name: &Arc<str>, claim: Option<&NodeClaim>) -> bool {
-    let noted = claim.and_then(|claim| Some((claim, interruption::recorded(claim)?)));
-    let mut leader_state = context.leader_state();
-    let Some((claim, kind)) = noted else {
-        leader_state.interrupted.0.remove(name);
-        return false;
-    };
-    let known = (claim.metadata.uid.clone().unwrap_or_default(), kind);
-    if leader_state.interrupted.0.get(name) == Some(&known) {
-        return false;
+    /// Remembers the notices of all claims, so that a new leader knows what the last one knew.
+    pub(super) fn remember_all(&mut self, cluster: &Cluster, refusals: &mut Refusals) {
+        // Claims have gone while another replica led.
+        self.0.retain(|name, _| cluster.claim(name).is_some());
+        for claim in cluster.claims() {
+            let name = claim.metadata.name.as_deref().unwrap_or_default();
+            self.remember_one(&name.into(), Some(claim), refusals);
+        }
     }
-    leader_state.interrupted.0.insert(Arc::clone(name), known);
-    if let Some((refused, at)) = reclaimed(claim, kind) {
-        leader_state.refusals.record(&refused, at);
+
+    fn remember_one(&mut self, name: &Arc<str>, claim: Option<&NodeClaim>, refusals: &mut Refusals) -> bool {
+        let noted = claim.and_then(|claim| Some((claim, interruption::recorded(claim)?)));
+        let Some((claim, kind)) = noted else {
+            self.0.remove(name);
+            return false;
+        };
+        let known = (claim.metadata.uid.clone().unwrap_or_default(), kind);
+        if self.0.get(name) == Some(&known) {
+            return false;
+        }
+        self.0.insert(Arc::clone(name), known);
+        if let Some((refused, at)) = reclaimed(claim, kind) {
+            refusals.record(&refused, at);
+        }
+        true
     }
-    true
 }
 
 /// Returns the offering that the cloud takes back, which it has no capacity of for a while, and the time of the notice.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_cloud::after;
 
-/// Minimum interval between two reconciliations of one object, as [`muster_stages::step::Step`] requires of an edge.
+/// Minimum interval between two reconciliations of one object, as [`crate::step::Step`] requires of an edge.
 const SPACING: Duration = Duration::from_millis(100);
 /// First and longest delay after a failed reconciliation.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -36,7 +36,7 @@ struct Entry {
 
 /// Outcome of a reconciliation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// Reconcile again at this time, if set, or at the next change.
     Rest(Option<Timestamp>),
     /// Reconcile again at this time and not earlier, even if something changes.
@@ -54,7 +54,7 @@ pub(super) enum Verdict {
 
 impl Verdict {
     /// Moves the next reconciliation of an object that may rest to `moment`, if that is earlier.
-    pub(super) fn or_sooner(self, moment: Option<Timestamp>) -> Self {
+    pub fn or_sooner(self, moment: Option<Timestamp>) -> Self {
         match (self, moment) {
             (Self::Rest(own), Some(moment)) => Self::Rest(Some(own.map_or(moment, |own| own.min(moment)))),
             (verdict, _) => verdict,

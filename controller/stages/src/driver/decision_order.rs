@@ -8,7 +8,7 @@ pub(super) enum Turn {
     /// Launches for an order.
     Order,
     /// Disruption.
-    DisruptionPlanner,
+    Disruption,
 }
 
 /// Decisions that wait for their turn and could begin at once.
@@ -16,7 +16,7 @@ pub(super) enum Turn {
 pub(super) struct Waiting {
     pub(super) pods: bool,
     pub(super) order: bool,
-    pub(super) planner: bool,
+    pub(super) disruption: bool,
 }
 
 impl Waiting {
@@ -24,11 +24,11 @@ impl Waiting {
     /// waiting. A decision about disruption, once begun, runs beside the others. So it comes before an order, which it
     /// does not delay, and is not starved by a continuous stream of orders.
     pub(super) const fn next(self, was_order: bool) -> Option<Turn> {
-        let Self { pods, order, planner } = self;
+        let Self { pods, order, disruption } = self;
         if pods && (was_order || !order) {
             Some(Turn::Pods)
-        } else if planner {
-            Some(Turn::DisruptionPlanner)
+        } else if disruption {
+            Some(Turn::Disruption)
         } else if order {
             Some(Turn::Order)
         } else {
@@ -43,16 +43,16 @@ mod tests {
 
     /// Returns the order of turns if these always wait for one, and decisions about launches are made one at a time.
     fn turns(pods: bool, orders: bool, count: usize) -> Vec<Turn> {
-        let (mut was_order, mut is_deliberating) = (false, false);
+        let (mut was_order, mut is_deciding) = (false, false);
         let mut all = Vec::new();
         while all.len() < count {
             // The last launches have been decided. A decision about disruption takes as long as that.
-            let mut waiting = Waiting { pods, order: orders, planner: !is_deliberating };
-            is_deliberating = false;
+            let mut waiting = Waiting { pods, order: orders, disruption: !is_deciding };
+            is_deciding = false;
             while let Some(turn) = waiting.next(was_order) {
                 all.push(turn);
                 match turn {
-                    Turn::DisruptionPlanner => (waiting.planner, is_deliberating) = (false, true),
+                    Turn::Disruption => (waiting.disruption, is_deciding) = (false, true),
                     Turn::Pods | Turn::Order => {
                         was_order = turn == Turn::Order;
                         break;
@@ -65,17 +65,17 @@ mod tests {
 
     #[test]
     fn orders_that_never_end_leave_what_goes_its_turn() {
-        use Turn::{DisruptionPlanner, Order, Pods};
-        assert_eq!(turns(false, true, 5), [DisruptionPlanner, Order, Order, DisruptionPlanner, Order]);
-        assert_eq!(turns(true, true, 6), [DisruptionPlanner, Order, Pods, DisruptionPlanner, Order, Pods]);
+        use Turn::{Disruption, Order, Pods};
+        assert_eq!(turns(false, true, 5), [Disruption, Order, Order, Disruption, Order]);
+        assert_eq!(turns(true, true, 6), [Disruption, Order, Pods, Disruption, Order, Pods]);
     }
 
     #[test]
     fn pods_come_before_what_goes_and_have_every_second_turn_beside_orders() {
-        let all = Waiting { pods: true, order: true, planner: true };
+        let all = Waiting { pods: true, order: true, disruption: true };
         assert_eq!(Waiting { order: false, ..all }.next(false), Some(Turn::Pods));
         assert_eq!(all.next(true), Some(Turn::Pods));
-        assert_eq!(Waiting { planner: false, ..all }.next(false), Some(Turn::Order));
+        assert_eq!(Waiting { disruption: false, ..all }.next(false), Some(Turn::Order));
         assert_eq!(Waiting::default().next(true), None);
     }
 }
