@@ -14,7 +14,7 @@ use super::objection::objection;
 use super::observed_command::{Candidate, ObservedCommand, is_leaving, name};
 use super::rollback::{rollback, unmark};
 use super::start::told;
-use super::taint::keep_away;
+use super::taint::{disruption_taint, keep_away};
 use crate::lifecycle::{condition, interruption};
 use crate::step::{DeletionCause, Event, EventType, MetaChange, Step, Write};
 
@@ -63,16 +63,17 @@ pub fn progress(observed: &ObservedCommand<'_>, now: Timestamp) -> Step {
         Progress::Late(_) => deadlines::at_deadline(mark.cause),
         Progress::Coming(_) => Otherwise::TakeBack,
     };
+    let unkept: Vec<Write> = all.iter().flat_map(|one| keep_away(one, mark.cause, now)).collect();
+    // A node that the cloud takes back in a moment does not wait for a taint that may be refused.
+    let hurried: Vec<&Candidate<'_>> = all.iter().copied().filter(|one| is_due(one, now)).collect();
     match (progress, otherwise) {
         (Progress::Failed(why) | Progress::Late(why), Otherwise::TakeBack) => rollback(observed, &all, &why),
         (Progress::Coming(again), _) => {
-            let unkept: Vec<Write> = all.iter().flat_map(|one| keep_away(one, mark.cause, now)).collect();
-            let hurried: Vec<&Candidate<'_>> = all.iter().copied().filter(|one| is_due(one, now)).collect();
-            if !unkept.is_empty() {
-                return Step::act(unkept);
-            }
             if !hurried.is_empty() {
                 return remove(&hurried, Cause::Interrupted, Some("its replacement is not initialized yet"), now);
+            }
+            if !unkept.is_empty() {
+                return Step::act(unkept);
             }
             Step::until(again).or_sooner(all.iter().filter_map(|one| due(one)).min())
         }
@@ -81,14 +82,16 @@ pub fn progress(observed: &ObservedCommand<'_>, now: Timestamp) -> Step {
                 Progress::Failed(why) | Progress::Late(why) => Some(why.as_str()),
                 Progress::Ready | Progress::Coming(_) => None,
             };
-            let unkept: Vec<Write> = all.iter().flat_map(|one| keep_away(one, mark.cause, now)).collect();
             // A taint that is refused for ever, by an admission policy for example, must not keep both nodes.
             let is_late = now >= deadline(observed, &mark);
             match deadlines::at_deadline(mark.cause) {
                 _ if unkept.is_empty() => remove(&all, mark.cause, lacks, now),
+                _ if !hurried.is_empty() => remove(&hurried, Cause::Interrupted, lacks, now),
                 _ if !is_late => Step::act(unkept),
-                Otherwise::Go => remove(&all, mark.cause, lacks, now),
-                Otherwise::TakeBack => rollback(observed, &all, "the node could not be tainted in time"),
+                Otherwise::TakeBack if all.iter().any(|one| is_untainted(one)) => {
+                    rollback(observed, &all, "the node could not be tainted in time")
+                }
+                Otherwise::Go | Otherwise::TakeBack => remove(&all, mark.cause, lacks, now),
             }
         }
     }
@@ -162,6 +165,10 @@ fn deadline(observed: &ObservedCommand<'_>, mark: &Mark) -> Timestamp {
 /// Returns the time from which the interruption of the candidate's node is so close that it cannot wait for the others.
 fn due(candidate: &Candidate<'_>) -> Option<Timestamp> {
     candidate.interruption().map(|(kind, since)| after(since, deadlines::of_notice(kind)))
+}
+
+fn is_untainted(candidate: &Candidate<'_>) -> bool {
+    candidate.node.is_some_and(|node| disruption_taint(node).is_none())
 }
 
 fn is_due(candidate: &Candidate<'_>, now: Timestamp) -> bool {

@@ -400,14 +400,34 @@ fn the_drain_of_a_broken_node_is_bounded() {
 }
 
 #[test]
+fn a_node_that_has_its_taint_goes_even_if_its_claim_could_not_be_told() {
+    let mut fixture = Fixture::waiting();
+    fixture.initialize();
+    let conditions = &mut fixture.claims[0].claim.status.as_mut().unwrap().conditions;
+    conditions.retain(|one| one.type_ != "DisruptionReason");
+    let step = fixture.look(|observed| progress(observed, at(1600)));
+    let deleted = in_words(&step).into_iter().filter(|word| word.starts_with("delete")).collect::<Vec<_>>();
+    assert_eq!(deleted, ["delete claim x: underutilized", "delete claim y: underutilized"]);
+}
+
+#[test]
 fn a_node_that_the_cloud_takes_back_does_not_wait_for_the_others() {
     let mut fixture = Fixture::waiting();
     fixture.judge(0, "Interrupted", 1100);
     assert_eq!(in_words(&fixture.look(|observed| progress(observed, at(1110)))), ["look again at 1160"]);
     let step = fixture.look(|observed| progress(observed, at(1160)));
     let message = "it is removed because its instance is interrupted; its replacement is not initialized yet";
-    let about = |what: &str| format!("event TerminatingOnInterruption about {what}: {message}");
-    assert_eq!(in_words(&step), [about("x"), about("node-x"), "delete claim x: spot_interrupted".to_owned()]);
+    let about = |what: &str, message: &str| format!("event TerminatingOnInterruption about {what}: {message}");
+    let delete = || "delete claim x: spot_interrupted".to_owned();
+    assert_eq!(in_words(&step), [about("x", message), about("node-x", message), delete()]);
+    // Nor for a taint that may be refused.
+    fixture.untaint(0);
+    let step = fixture.look(|observed| progress(observed, at(1160)));
+    assert_eq!(in_words(&step), [about("x", message), about("node-x", message), delete()]);
+    fixture.initialize();
+    let step = fixture.look(|observed| progress(observed, at(1160)));
+    let message = "it is removed because its instance is interrupted";
+    assert_eq!(in_words(&step), [about("x", message), about("node-x", message), delete()]);
 }
 
 #[test]

@@ -126,8 +126,10 @@ fn take_away(seen: &Seen<'_>, node: &Node, now: Timestamp) -> Step {
             instance::Existence::There => {}
         }
     }
+    // A taint that is refused for ever, by an admission policy for example, does not keep pods beyond their time.
+    let is_over = deadline(seen).is_some_and(|end| now >= end);
     let change = keep_away(node).against(node);
-    if !change.is_empty() {
+    if !change.is_empty() && !is_over {
         return Step::act([Write::Node { name: name(node), change }]);
     }
     let mut draft = Draft::of(seen, now);

@@ -219,6 +219,18 @@ fn the_grace_period() {
             &["look again at 1170"],
         ),
         (
+            "When the time is over it does not matter that the Node could not be tainted.",
+            |it| {
+                limited(it);
+                it.nodes[0].spec.as_mut().unwrap().taints = None;
+            },
+            1200,
+            &[
+                "event Disrupted about web: ended because the termination grace period of NodeClaim `x` is over",
+                "delete pod web within 1 s",
+            ],
+        ),
+        (
             "Then it is deleted with the time that is left.",
             limited,
             1170,
