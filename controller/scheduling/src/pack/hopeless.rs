@@ -1,25 +1,28 @@
 //! Pods that are larger than every node that may hold them. They are set aside before anything is planned, so that the
-//! others get the plan that they get alone, and so that no draft tries them. Those that are larger than every instance
-//! type are found without compiling the problem: they wait for hours, and each round and each pass sees them again.
+//! others get the plan that they get alone, and so that no draft tries them. A small plan is also compared with a first
+//! fit that has them, since it takes the others in another order. Those that are larger than every instance type are
+//! found without compiling the problem: they wait for hours, and each round and each pass sees them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fixedbitset::FixedBitSet;
 
-use super::{existing_nodes, shares};
+use super::{existing_nodes, rival, shares};
 use crate::compile::{Compiled, fits};
 use crate::model::{Catalogue, Options, Problem, Resource, Resources};
 use crate::second_round;
 use crate::solution::{Reason, Solution, Unschedulable};
 
-/// Plans `problem` by `plan` without the pods that no shape and no existing node can hold.
+/// Plans `problem` by `plan` without the pods that no shape and no existing node can hold, or by first fit with them if
+/// that is better.
 pub(super) fn set_aside(problem: &Problem, options: &Options, plan: impl Fn(&Compiled<'_>) -> Solution) -> Solution {
     let compiled = Compiled::new(problem, options);
     let hopeless = pods(&compiled);
     if hopeless.is_clear() {
         return plan(&compiled);
     }
-    without(problem, &hopeless, |rest| plan(&Compiled::new(rest, options)))
+    let solution = without(problem, &hopeless, |rest| plan(&Compiled::new(rest, options)));
+    rival::better(&compiled, solution)
 }
 
 /// Plans `problem` by `plan` without the pods `hopeless`, which stay unplaced.

@@ -100,7 +100,7 @@ fn without(
 
 /// Returns `solution`, or the plan of first fit if that leaves fewer of the most important pods, or as many at a lower
 /// price.
-fn better(compiled: &Compiled<'_>, solution: Solution) -> Solution {
+pub(super) fn better(compiled: &Compiled<'_>, solution: Solution) -> Solution {
     let pods = compiled.problem.pods.len();
     let tries = pods.saturating_mul(pods).saturating_mul(compiled.cells.len());
     let is_empty = solution.new_nodes.is_empty() && solution.unschedulable.is_empty();
