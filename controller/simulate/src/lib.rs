@@ -1,4 +1,4 @@
-//! Simulation of a cluster in virtual time: the decisions of the live controller, their cost, and checks of all
+//! Simulation of a cluster in virtual time: loop and decisions of the live controller, their cost, and checks of all
 //! invariants.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //!                   │  ▲
 //!            changes│  │writes (one edge; can be stopped at any write)
 //!                   ▼  │
-//!                 Controller: state, provision, lifecycle, disruption, pools, classes: the live controller's functions
+//!                 Controller: the live controller's driver, and its stages for each job
 //!                   │
 //!                   ├──► Trace     events
 //!                   ├──► Ledger    cost, and its lower bound
@@ -185,7 +185,7 @@ impl Simulation<'_> {
             let now = self.world.clock.now();
             let rate = self.rate();
             let look = match &self.controller {
-                Some(controller) => controller.next_look(),
+                Some(controller) => controller.next_job_at(),
                 None => Some(self.back_at),
             };
             let next = [self.world.clock.next(), look].into_iter().flatten().min();
@@ -207,7 +207,7 @@ impl Simulation<'_> {
         let now = self.world.clock.now();
         if self.controller.is_none() && now >= self.back_at {
             self.world.settle()?;
-            self.controller = Some(Controller::start(self.choices.clone(), &self.world.api, now));
+            self.controller = Some(Controller::start(self.choices.clone(), &self.world.settings, &self.world.api, now));
             if now > self.world.born_at {
                 self.world.trace.add(now, Event::Back);
             }

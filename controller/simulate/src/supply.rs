@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use muster_aws::quantity::format;
 use muster_cloud::Memory;
+use muster_manifest::NodeClass;
 use muster_scheduling::model::{Catalogue, InstanceType, Resources};
+use muster_stages::driver::{CloudView, readiness};
+use muster_stages::lifecycle::Class;
+use muster_stages::state::LiveClass;
 use serde_json::Value;
 
 /// Instance types by name of NodeClass.
@@ -41,6 +45,27 @@ impl Supply {
         cloud.resources.entry(name.to_owned()).or_insert_with(|| written(&one.capacity));
         cloud.allocatable.entry(name.to_owned()).or_insert_with(|| written(&one.allocatable()));
         cloud.labels.entry(name.to_owned()).or_insert_with(|| labels_of(one));
+    }
+}
+
+impl CloudView for Supply {
+    fn types(&self, class: Option<&NodeClass>) -> Catalogue {
+        self.of(class.map_or("", |class| &*class.name)).cloned().unwrap_or_default()
+    }
+
+    fn judge(&self, class: &LiveClass) -> Class {
+        Class {
+            reference: class.reference.clone(),
+            meta: class.meta.clone(),
+            conditions: class.conditions.clone(),
+            readiness: readiness(class),
+            hash: hash_of(&class.object),
+            bootstrap_fault: None,
+            hands_over_taints: true,
+            tags_instances: true,
+            reboots_instances: true,
+            block_ends: BTreeMap::new(),
+        }
     }
 }
 

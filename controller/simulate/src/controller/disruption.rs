@@ -1,22 +1,19 @@
 //! Disruption: consolidation and drift.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
-use muster_api::NodeClaim;
 use muster_api::conditions::READY;
 use muster_api::labels::CAPACITY_RESERVATION_ID;
 use muster_api::nodeclass::Ami;
 use muster_cloud::after;
 use muster_manifest::{Condition, NodeClass};
 use muster_scheduling::disrupt::Moments;
-use muster_stages::disruption::{
-    CommandNode, CommandStart, CommandStarts, FirstSteps, Launches, ObservedCommand, Timing, Turn, cleanup, progress,
-    running,
-};
-use muster_stages::step::{Step, Write};
+use muster_stages::disruption::{CommandNode, CommandStart, CommandStarts, FirstSteps, Launches, Turn};
+use muster_stages::driver::command::advance;
+use muster_stages::driver::{CommandItem, Done, PassEnd, Verdict, tell_due_repairs};
+use muster_stages::step::Write;
 use serde_json::json;
 
+use super::claims::verdict_of;
 use super::edge::{Carriage, Flow};
 use super::{Controller, Stop};
 use crate::api::Kind;
@@ -26,15 +23,17 @@ use crate::world::World;
 // === impl Controller ===
 
 impl Controller {
-    /// Decides which nodes to disrupt, and starts the commands.
+    /// Decides which nodes to disrupt, and begins the commands.
     pub(super) fn plan_disruption(&mut self, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
-        self.pass_schedule.ask(now);
+        self.planner.note_left(&std::mem::take(&mut self.state.left));
+        let due_repairs = self.state.unhealthy.take();
         if self.cluster.claims().len() == 0 {
-            self.pass_schedule.answer(after(now, Timing::default().every), false, Moments::default(), now);
+            let (again, is_open) = (after(now, self.settings.timing.every), self.planner.is_open());
+            self.end_pass(again, Moments::default(), is_open, false, world);
             return Ok(());
         }
-        let mut manifests = self.cluster.manifests();
+        let mut manifests = self.cluster.without_void_nominations();
         let image = world.cloud.image.as_deref();
         let has_reserved =
             manifests.node_claims.iter().any(|claim| claim.meta.labels.get(CAPACITY_RESERVATION_ID).is_some());
@@ -46,30 +45,45 @@ impl Controller {
                 None => class.conditions.retain(|one| &*one.kind != READY || &*one.status != "True"),
             }
         }
+        self.state.tell_moves(&mut manifests);
+        tell_due_repairs(&mut manifests, due_repairs);
         let snapshot = self.snapshot(&manifests, world).map_err(Stop::Failed)?;
         let mut input = snapshot.managed_nodes.disruption_input(&snapshot.problem);
         let settings = self.choices.policy.disruption(&self.choices.disruption);
-        self.planner.note_left(&std::mem::take(&mut self.left));
         let Turn { decision, again, moments, violations } = self.planner.turn(&mut input, now, &settings);
         for violation in violations {
             world.trace.add(now, Event::Broken { what: format!("a disruption is not valid: {violation}") });
         }
-        self.pass_schedule.answer(again, self.planner.is_open(), moments, now);
         let pause = self.pause();
-        if pause.disruption {
-            return Ok(());
+        let command_starts = if pause.disruption {
+            Vec::new()
+        } else {
+            let stops = self.stops(world);
+            let launches = Launches { pause, stops: &stops, caps: self.choices.provision.caps };
+            let command_starts =
+                CommandStarts::new(&decision, &input, launches).all(&self.cluster, &self.state.plan, now);
+            self.planner.note_begun(&input, &decision, &command_starts, now);
+            command_starts
+        };
+        let begins = !command_starts.is_empty();
+        self.end_pass(again, moments, self.planner.is_open(), begins, world);
+        let mut is_open = false;
+        for command_start in &command_starts {
+            is_open |= self.open(command_start, world)?;
         }
-        let stops = self.stops(now);
-        let launches = Launches { pause, stops: &stops, caps: self.choices.provision.caps };
-        let command_starts = CommandStarts::new(&decision, &input, launches).all(&self.cluster, &self.plan, now);
-        self.planner.note_begun(&input, &decision, &command_starts, now);
-        for command_start in command_starts {
-            self.open(&command_start, world)?;
+        if begins {
+            self.done(Done::BegunCommands { is_open }, world);
         }
         Ok(())
     }
 
-    fn open(&mut self, command_start: &CommandStart, world: &mut World) -> Result<(), Stop> {
+    fn end_pass(&mut self, again: Timestamp, moments: Moments, is_open: bool, begins: bool, world: &World) {
+        let rests = self.planner.delivered().filter_map(|one| Some((one.pool.to_string(), one.rest?))).collect();
+        self.done(Done::DecidedDisruption(PassEnd { again, moments, is_open, rests, begins }), world);
+    }
+
+    /// Begins a command. Returns true if it cannot wait, and has to be decided again.
+    fn open(&mut self, command_start: &CommandStart, world: &mut World) -> Result<bool, Stop> {
         let now = world.clock.now();
         let CommandStart { number: _, is_reboot, cause, savings, command_nodes, steps } = command_start;
         let replacements = steps.iter().flat_map(|steps| &steps.begin.writes).filter_map(|write| match write {
@@ -84,68 +98,27 @@ impl Controller {
             let event = Event::Disrupting { reason, claims, replacements: replacements.collect(), savings };
             world.trace.add(now, event);
         }
-        self.advance_at = Some(now);
+        let mut is_open = false;
         for FirstSteps { begin, keep_away } in steps {
             let mut carriage = Self::carriage(command_nodes);
-            if self.carry_each(begin, &mut carriage, world)? == Flow::On {
-                self.carry_each(keep_away, &mut carriage, world)?;
+            match self.carry_each(begin, &mut carriage, world)? {
+                Flow::On => drop(self.carry_each(keep_away, &mut carriage, world)?),
+                Flow::Drop => is_open |= cause.begins_at_once(),
             }
             self.refresh(world)?;
         }
-        Ok(())
+        Ok(is_open)
     }
 
-    /// Advances running commands, and removes stale disruption taints.
-    pub(super) fn advance_commands(&mut self, world: &mut World) -> Result<(), Stop> {
+    /// Executes the next step of a command in progress.
+    pub(super) fn advance(&mut self, item: &CommandItem, world: &mut World) -> Result<Verdict, Stop> {
         let now = world.clock.now();
-        let commands: BTreeMap<String, (Vec<String>, Vec<String>)> = running(self.cluster.claims())
-            .into_iter()
-            .map(|(command, (candidates, launched))| (command, (names(&candidates), names(&launched))))
-            .collect();
-        self.advance_at = None;
-        for (candidates, launched) in commands.into_values() {
-            for _ in 0..20 {
-                let command_nodes: Vec<CommandNode> =
-                    candidates.iter().filter_map(|name| self.command_node_of(name)).collect();
-                let new: Vec<CommandNode> = launched.iter().filter_map(|name| self.command_node_of(name)).collect();
-                let observed = ObservedCommand {
-                    candidates: command_nodes.iter().map(CommandNode::candidate).collect(),
-                    replacements: new.iter().map(CommandNode::replacement).collect(),
-                    pause: self.pause(),
-                    timing: Timing::default(),
-                };
-                let step = progress(&observed, now);
-                self.note_again(&step, now);
-                if step.writes.is_empty() {
-                    break;
-                }
-                let mut all = command_nodes;
-                all.extend(new);
-                let mut carriage = Self::carriage(&all);
-                self.carry_all(&step, &mut carriage, world)?;
-            }
+        let (step, command_nodes) = advance(&self.settings, &self.cluster, &self.state, item, now);
+        if step.writes.is_empty() {
+            return Ok(Verdict::Rest(step.again));
         }
-        self.clear_stale(world)
-    }
-
-    fn clear_stale(&mut self, world: &mut World) -> Result<(), Stop> {
-        let now = world.clock.now();
-        let all: Vec<CommandNode> =
-            self.cluster.claims().filter_map(|claim| self.command_node_of(claim.metadata.name.as_deref()?)).collect();
-        for command_node in all {
-            let step = cleanup(&command_node.candidate(), Timing::default(), now);
-            self.note_again(&step, now);
-            if !step.writes.is_empty() {
-                let mut carriage = Self::carriage(std::slice::from_ref(&command_node));
-                self.carry_all(&step, &mut carriage, world)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn note_again(&mut self, step: &Step, now: Timestamp) {
-        let again = step.again.filter(|again| *again > now);
-        self.advance_at = [self.advance_at, again].into_iter().flatten().min();
+        let flow = self.carry_all(&step, &mut Self::carriage(&command_nodes), world)?;
+        Ok(verdict_of(flow, true, &step, now))
     }
 
     fn carriage(command_nodes: &[CommandNode]) -> Carriage {
@@ -160,10 +133,6 @@ impl Controller {
         }
         carriage
     }
-
-    fn command_node_of(&self, claim: &str) -> Option<CommandNode> {
-        CommandNode::of_claim(&self.cluster, &self.plan, claim)
-    }
 }
 
 /// Has the class select the image. A class without a condition Ready, as in a manifest that was never applied, is
@@ -175,8 +144,4 @@ fn publish(class: &mut NodeClass, image: &str) {
         let [kind, status, reason, message] = [READY, "True", READY, ""].map(Into::into);
         class.conditions.push(Condition { kind, status, reason, message, since: None });
     }
-}
-
-fn names(claims: &[&NodeClaim]) -> Vec<String> {
-    claims.iter().filter_map(|claim| claim.metadata.name.clone()).collect()
 }

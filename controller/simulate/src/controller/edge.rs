@@ -12,7 +12,7 @@ use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, NodePool};
 use muster_cloud::{CloudError, Instance};
 use muster_stages::lifecycle::Answers;
-use muster_stages::step::{Call, DeletionCause, Event, EventType, MetaChange, Step, Subject, Write};
+use muster_stages::step::{Call, Event, EventType, MetaChange, Step, Subject, Write};
 use serde_json::Value;
 
 use super::{Controller, Stop};
@@ -58,20 +58,26 @@ impl Carriage {
 // === impl Controller ===
 
 impl Controller {
-    /// Applies a step.
-    pub(super) fn carry_all(&mut self, step: &Step, carriage: &mut Carriage, world: &mut World) -> Result<(), Stop> {
-        self.carry_each(step, carriage, world)?;
-        self.refresh(world)
+    /// Applies a step, and lets the world react. Returns [`Flow::Drop`] if a write was refused.
+    pub(super) fn carry_all(&mut self, step: &Step, carriage: &mut Carriage, world: &mut World) -> Result<Flow, Stop> {
+        let flow = self.carry_each(step, carriage, world)?;
+        self.refresh(world)?;
+        Ok(flow)
     }
 
-    /// Applies a step, without letting the world react. Returns [`Flow::Drop`] if a write was refused.
+    /// Applies a step, without letting the world react. Returns [`Flow::Drop`] if a write was refused; writes after it
+    /// are applied only if that one stands alone.
     pub(super) fn carry_each(&mut self, step: &Step, carriage: &mut Carriage, world: &mut World) -> Result<Flow, Stop> {
+        let mut flow = Flow::On;
         for write in &step.writes {
             if self.carry(write, carriage, world)? == Flow::Drop {
-                return Ok(Flow::Drop);
+                flow = Flow::Drop;
+                if !write.stands_alone() {
+                    break;
+                }
             }
         }
-        Ok(Flow::On)
+        Ok(flow)
     }
 
     /// Applies one write, unless the controller is killed before it.
@@ -84,16 +90,16 @@ impl Controller {
             }
             *left -= 1;
         }
-        Ok(self.carry_out(write, carriage, world))
+        Ok(self.write(write, carriage, world))
     }
 
-    fn carry_out(&mut self, write: &Write, carriage: &mut Carriage, world: &mut World) -> Flow {
+    fn write(&self, write: &Write, carriage: &mut Carriage, world: &mut World) -> Flow {
         let now = world.clock.now();
         let result = match write {
             Write::CreateClaim(claim) => create_claim(claim, world, now),
             Write::ClaimMeta { name, change } => self.change_claim_meta(name, change, carriage, world),
             Write::ClaimStatus { name, status } => self.change_claim_status(name, status, carriage, world),
-            Write::DeleteClaim { name, uid, cause } => self.delete_claim(name, uid, *cause, world),
+            Write::DeleteClaim { name, uid, cause } => Self::delete_claim(name, uid, cause.name(), world),
             Write::Node { name, change } => {
                 self.change(carriage, world, &Kind::Node, name, |node: &mut Node| change.apply(node))
             }
@@ -128,7 +134,7 @@ impl Controller {
             }
             Write::DeletePod { pod, grace } => world.api.end_pod(&path_of(pod), Some(&pod.uid), *grace, now),
             Write::Cloud(call) => {
-                self.ask(call, &mut carriage.answers, world, now);
+                ask(call, &mut carriage.answers, world, now);
                 Ok(())
             }
             Write::Event(event) => {
@@ -165,45 +171,31 @@ impl Controller {
     }
 
     fn change_claim_status(
-        &mut self,
+        &self,
         name: &str,
         status: &NodeClaimStatus,
         carriage: &mut Carriage,
         world: &mut World,
     ) -> Result<(), Refused> {
         let before = initialized(world, name);
-        let registered = is_registered(world, name);
         let result = self.change(carriage, world, &Kind::NodeClaim, name, |claim: &mut NodeClaim| {
             claim.status = Some(status.clone());
         });
         if !before && initialized(world, name) {
             tell_initialized(world, name, world.clock.now());
         }
-        if !registered && is_registered(world, name) {
-            self.note_outcome_of(name, true);
-        }
         result
     }
 
-    fn delete_claim(&mut self, name: &str, uid: &str, cause: DeletionCause, world: &mut World) -> Result<(), Refused> {
+    fn delete_claim(name: &str, uid: &str, cause: &str, world: &mut World) -> Result<(), Refused> {
         let now = world.clock.now();
         let path = Path::bare(name.to_owned());
         let was_there = world.api.claims.get(&path).is_some_and(|one| one.metadata.deletion_timestamp.is_none());
         let result = world.api.delete::<NodeClaim>(&Kind::NodeClaim, &path, Some(uid), now);
-        if cause.fails_launch() && !is_registered(world, name) {
-            self.note_outcome_of(name, false);
-        }
         if was_there && result.is_ok() {
-            world.trace.add(now, Traced::Ending { claim: name.to_owned(), reason: cause.name().to_owned() });
+            world.trace.add(now, Traced::Ending { claim: name.to_owned(), reason: cause.to_owned() });
         }
         result
-    }
-
-    /// Notes of the claim's pool that a node has registered, or has not.
-    fn note_outcome_of(&mut self, claim: &str, registered: bool) {
-        if let Some(claim) = self.cluster.claim(claim).cloned() {
-            self.note_outcome(&claim, registered);
-        }
     }
 
     fn change<T: crate::api::Kept>(
@@ -229,35 +221,34 @@ impl Controller {
         let Some((kind, name)) = carriage.class.clone() else { return Err(Refused::NotFound) };
         self.change(carriage, world, &Kind::Other(kind), &name, change)
     }
-
-    fn ask(&mut self, call: &Call, answers: &mut Answers, world: &mut World, now: Timestamp) {
-        match call {
-            Call::Launch(request) => {
-                let answer = world.launch(request);
-                self.refusals.heed(&answer, now);
-                answers.launch = Some(answer);
-            }
-            Call::Get(id) => answers.instance = Some(world.cloud.get(id, now)),
-            Call::Find(uid) => {
-                let is_its = |one: &Instance| one.token.as_ref().is_some_and(|token| token.claim_uid == *uid);
-                answers.instance = Some(world.cloud.list(now).and_then(|all| {
-                    all.into_iter().find(is_its).ok_or_else(|| CloudError::NotFound { what: uid.clone() })
-                }));
-            }
-            Call::Console(id) => answers.console = Some(world.cloud.console(id, now)),
-            Call::Reboot(id) => answers.reboot = Some(world.reboot(id)),
-            Call::Tag { provider_id, tags } => answers.tag = Some(world.cloud.tag(provider_id, tags, now)),
-            Call::Terminate(id) => {
-                let answer = world.cloud.terminate(id, now);
-                world.ending(id);
-                answers.terminate = Some(answer);
-            }
-        }
-    }
 }
 
 fn path_of(pod: &Subject) -> Path {
     Path::new(pod.namespace.clone().unwrap_or_default(), pod.name.clone())
+}
+
+fn ask(call: &Call, answers: &mut Answers, world: &mut World, now: Timestamp) {
+    match call {
+        Call::Launch(request) => {
+            let answer = world.launch(request);
+            answers.launch = Some(answer);
+        }
+        Call::Get(id) => answers.instance = Some(world.cloud.get(id, now)),
+        Call::Find(uid) => {
+            let is_its = |one: &Instance| one.token.as_ref().is_some_and(|token| token.claim_uid == *uid);
+            answers.instance = Some(world.cloud.list(now).and_then(|all| {
+                all.into_iter().find(is_its).ok_or_else(|| CloudError::NotFound { what: uid.clone() })
+            }));
+        }
+        Call::Console(id) => answers.console = Some(world.cloud.console(id, now)),
+        Call::Reboot(id) => answers.reboot = Some(world.reboot(id)),
+        Call::Tag { provider_id, tags } => answers.tag = Some(world.cloud.tag(provider_id, tags, now)),
+        Call::Terminate(id) => {
+            let answer = world.cloud.terminate(id, now);
+            world.ending(id);
+            answers.terminate = Some(answer);
+        }
+    }
 }
 
 fn create_claim(claim: &NodeClaim, world: &mut World, now: Timestamp) -> Result<(), Refused> {
@@ -317,11 +308,6 @@ fn set_deletion_cost(world: &mut World, pod: &Subject, cost: Option<i32>) -> Res
 fn initialized(world: &World, claim: &str) -> bool {
     let claim = world.api.claims.get(&Path::bare(claim));
     claim.is_some_and(|claim| muster_stages::lifecycle::is_true(claim, muster_api::conditions::nodeclaim::INITIALIZED))
-}
-
-fn is_registered(world: &World, claim: &str) -> bool {
-    let claim = world.api.claims.get(&Path::bare(claim));
-    claim.is_some_and(|claim| muster_stages::lifecycle::is_true(claim, muster_api::conditions::nodeclaim::REGISTERED))
 }
 
 fn tell_initialized(world: &mut World, name: &str, now: Timestamp) {

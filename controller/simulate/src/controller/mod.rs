@@ -1,12 +1,13 @@
-//! Simulated controller: uses the same cluster state and stages as the live one. Only the application of writes
-//! differs.
+//! Simulated controller: the driver and the stages of the live one, whose jobs are done at once, in virtual time. Only
+//! the application of writes differs.
 //!
 //! ```text
-//!   Api ──► refresh ──► Cluster ──► claims       lifecycle::decide            ─┐
-//!                          │    ──► rounds       provision::provision          ├──► edge: one write after the other
-//!                          │    ──► disruption   planner, begin, advance       │
-//!                          │    ──► upkeep       pools, classes, garbage      ─┘
-//!                          └──► requeue times
+//!   Api ──► refresh ──► Cluster ──► Driver::on
+//!                                      │
+//!            Driver::done ◄── Done ◄── Job ─┬─► claims       lifecycle::decide          ─┐
+//!                                           ├─► rounds       provision, nominations      ├──► edge: one write after
+//!                                           ├─► disruption   planner, begin, advance     │    the other
+//!                                           └─► upkeep       pools, classes, garbage    ─┘
 //! ```
 //!
 //! All state here is in memory: it is lost when the controller stops, and a restarted one begins with a list.
@@ -18,16 +19,17 @@ mod offers;
 mod rounds;
 mod upkeep;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_cloud::{Refusals, after};
+use muster_cloud::after;
 use muster_manifest::InputError;
-use muster_stages::disruption::{DisruptionPlanner, PassSchedule};
-use muster_stages::lifecycle::Listing;
-use muster_stages::pools::Outcomes;
-use muster_stages::provision::{Lengths, Plan, RETRY, Window};
+use muster_manifest::snapshot;
+use muster_scheduling::disrupt::Repair;
+use muster_stages::disruption::{DisruptionPlanner, Timing};
+use muster_stages::driver::{Done, Driver, Item, Job, LeaderState, Settings, Verdict};
+use muster_stages::provision::Lengths;
 use muster_stages::state::{self, Changed, Cluster};
 
 use self::offers::Offers;
@@ -36,14 +38,10 @@ use super::api::{Api, Key, Kind};
 use super::policy::Policy;
 use super::world::World;
 
-/// Kinds that the room of a CapacityBuffer depends on.
-const BUFFERED: [state::Kind; 5] = [
-    state::Kind::CapacityBuffer,
-    state::Kind::PodTemplate,
-    state::Kind::Deployment,
-    state::Kind::StatefulSet,
-    state::Kind::ReplicaSet,
-];
+/// Maximum number of decisions about more than one object at one moment. Objects are spaced by the driver.
+const MOST_DECISIONS: usize = 200;
+/// Delay after that many.
+const STUCK: Duration = Duration::from_secs(1);
 
 /// Reason why a reconciliation was aborted.
 #[derive(Debug)]
@@ -66,33 +64,16 @@ pub(crate) struct Choices {
 pub(crate) struct Controller {
     choices: Choices,
     cluster: Cluster,
-    /// Changes that have not been handled yet.
-    changed: Changed,
-    refusals: Refusals,
-    offers: Offers,
-    listings: BTreeMap<String, Listing>,
-    /// Requeue times of claims.
-    again: BTreeMap<String, Timestamp>,
-    window: Window,
-    plan: Plan,
-    round_again: Option<Timestamp>,
-    nominate_again: Option<Timestamp>,
-    /// Claims whose Nodes wait for nominations of pods, or for other Nodes.
-    held: BTreeSet<String>,
+    settings: Settings,
+    driver: Driver,
+    state: LeaderState,
     planner: DisruptionPlanner,
-    /// Nodes that a pod has left since the last disruption decision.
-    left: BTreeSet<Arc<str>>,
-    /// Schedule of disruption decisions.
-    pass_schedule: PassSchedule,
-    /// Time at which running commands are checked again.
-    advance_at: Option<Timestamp>,
-    collect_at: Timestamp,
-    /// NodePools to reconcile, and the earliest time to do so.
-    pools_due: BTreeSet<Arc<str>>,
-    pools_at: Timestamp,
-    /// Results of the last launches of each pool.
-    outcomes: BTreeMap<String, Outcomes>,
-    /// True if a pod was added, changed or removed since [`Controller::running`] was last called.
+    offers: Offers,
+    /// Earliest time of the next job.
+    idle_until: Timestamp,
+    /// NodeClasses that were ready when they were last reconciled, by kind and name.
+    ready: BTreeSet<(String, String)>,
+    /// True if a pod with a node was added, changed or removed since [`Controller::running`] was last called.
     has_moved: bool,
     /// Answer of [`Controller::could_be_placed`]; none if an object was added, changed or removed since.
     placeable: Option<Placeable>,
@@ -104,83 +85,59 @@ pub(crate) struct Controller {
 
 impl Controller {
     /// Creates a controller that has just started and listed all objects.
-    pub(crate) fn start(choices: Choices, api: &Api, now: Timestamp) -> Self {
-        let mut controller = Self {
+    pub(crate) fn start(choices: Choices, snapshot: &snapshot::Settings, api: &Api, now: Timestamp) -> Self {
+        let (mut cluster, mut state) = (Cluster::default(), LeaderState::default());
+        for key in api.keys() {
+            apply(&mut cluster, api, &key);
+        }
+        let gates = snapshot.gates;
+        let settings = Settings {
+            class_kind: None,
+            namespace: crate::NAMESPACE.into(),
+            timing: Timing::default(),
+            window: Lengths::default(),
+            nominates: true,
+            repairs: (choices.disruption.repair != Repair::Off).then(|| snapshot.repair_policy()),
+            keeps_buffers: gates.capacity_buffer,
+            overlays: gates.node_overlay,
+            // Shown whatever the feature gate says.
+            keeps_replicas: true,
+        };
+        let driver = Driver::start(settings.clone(), &cluster, &mut state, now);
+        let (planner, offers) = (DisruptionPlanner::default(), Offers::default());
+        Self {
             choices,
-            cluster: Cluster::default(),
-            changed: Changed::default(),
-            refusals: Refusals::default(),
-            offers: Offers::default(),
-            listings: BTreeMap::new(),
-            again: BTreeMap::new(),
-            window: Window::default(),
-            plan: Plan::default(),
-            round_again: None,
-            nominate_again: None,
-            held: BTreeSet::new(),
-            planner: DisruptionPlanner::default(),
-            left: BTreeSet::new(),
-            pass_schedule: PassSchedule::from(now),
-            advance_at: None,
-            collect_at: now,
-            pools_due: BTreeSet::new(),
-            pools_at: now,
-            outcomes: BTreeMap::new(),
+            cluster,
+            settings,
+            driver,
+            state,
+            planner,
+            offers,
+            idle_until: now,
+            ready: BTreeSet::new(),
             has_moved: true,
             placeable: None,
             solved: 0,
-        };
-        controller.see(api, &api.keys(), now);
-        // Pods that existed before the start have not moved.
-        controller.changed.moved.clear();
-        controller
+        }
     }
 
-    /// Applies changes of the API to the cluster state.
+    /// Applies changes of the API to the cluster state, and tells the driver.
     pub(crate) fn see(&mut self, api: &Api, keys: &[Key], now: Timestamp) {
+        let mut all = Changed::default();
         for key in keys {
-            let Some(kind) = kind_of(&key.kind) else { continue };
-            let path = key.path.to_string();
-            let changed = match api.json(key) {
-                Some(object) => self.cluster.apply_object(kind, &object),
-                None => self.cluster.remove(kind, &path),
+            // Pods without a node are not paid for.
+            let is_bound = |cluster: &Cluster| {
+                key.kind == Kind::Pod && cluster.pod(&key.path.to_string()).is_some_and(|pod| pod.pod.node.is_some())
             };
-            if kind == state::Kind::Pod {
-                self.has_moved |= !changed.is_empty();
-            }
-            for path in &changed.waiting {
-                if let Some(pod) = self.cluster.pod(path) {
-                    self.window.arrive(&pod.uid, now);
-                }
-            }
-            for pool in &changed.pools {
-                self.window.arrive(&format!("pool {pool}"), now);
-            }
-            if changed.has_new_policy {
-                self.plan.forget_fruitless();
-            } else if changed.concerns_daemons() {
-                self.plan.note_daemons(now);
-            }
-            if BUFFERED.contains(&kind) && self.cluster.buffers().len() > 0 {
-                self.window.arrive("buffers", now);
-            }
-            if changed.has_new_policy {
-                self.pass_schedule.hurry();
-            } else if !changed.is_empty() {
-                self.pass_schedule.stir();
-            }
-            if !changed.is_empty() && self.round_again.is_none() && self.cluster.buffers().len() > 0 {
-                // A pod may have taken the room of a buffer, which is filled again.
-                self.round_again = Some(after(now, RETRY));
-            }
-            if !changed.is_empty() {
-                self.placeable = None;
-                // What stays pending is decided again soon after a change, and seldom without one.
-                self.round_again = self.round_again.map(|again| again.min(after(now, RETRY)));
-            }
-            self.left.extend(changed.left.iter().cloned());
-            self.changed.merge(changed);
+            let was_bound = is_bound(&self.cluster);
+            let changed = apply(&mut self.cluster, api, key);
+            self.has_moved |= !changed.is_empty() && (was_bound || is_bound(&self.cluster));
+            all.merge(changed);
         }
+        if !all.is_empty() {
+            self.placeable = None;
+        }
+        self.driver.on(&all, &self.cluster, &mut self.state, now);
     }
 
     /// Lets the world react to the writes, and applies the changes.
@@ -190,59 +147,74 @@ impl Controller {
         Ok(())
     }
 
-    /// Reconciles everything that is due.
+    /// Does everything that is due.
     pub(crate) fn tick(&mut self, world: &mut World) -> Result<(), Stop> {
         self.refresh(world)?;
-        let mut rounds = 0;
-        loop {
-            let now = world.clock.now();
-            let is_touched = !self.changed.is_empty();
-            self.heed_notices(world)?;
-            self.touch_claims(world)?;
-            let claims = self.due_claims(world.clock.now());
-            self.keep_classes_and_pools(world)?;
-            for claim in claims {
-                self.look(&claim, world)?;
-            }
-            if is_touched || self.advance_at.is_some_and(|at| at <= now) {
-                self.advance_commands(world)?;
-            }
-            if is_touched || self.nominate_again.is_some_and(|at| at <= now) {
-                self.nominate(world)?;
-            }
-            if self.round_is_due(world.clock.now()) {
-                self.round(world)?;
-            }
-            if self.pass_schedule.is_due(world.clock.now()) {
-                self.plan_disruption(world)?;
-            }
-            if world.clock.now() >= self.collect_at {
-                self.collect(world)?;
-            }
-            rounds += 1;
-            if self.changed.is_empty() || rounds > 200 {
-                return Ok(());
+        self.heed_notices(world)?;
+        let (now, mut decisions) = (world.clock.now(), 0);
+        if now < self.idle_until {
+            return Ok(());
+        }
+        while let Some(job) = self.driver.next_job(now) {
+            decisions += usize::from(!matches!(job, Job::Reconcile(..) | Job::Advance(..)));
+            self.carry_out(job, world)?;
+            if decisions == MOST_DECISIONS {
+                let what = format!("{decisions} decisions at one moment do not come to rest");
+                world.trace.add(now, crate::trace::Event::Broken { what });
+                self.idle_until = after(now, STUCK);
+                break;
             }
         }
+        Ok(())
     }
 
-    /// Returns the time of the next reconciliation if nothing changes.
-    pub(crate) fn next_look(&self) -> Option<Timestamp> {
-        let lengths = Lengths::default();
-        let has_nodes = self.cluster.claims().len() > 0;
-        [
-            self.again.values().min().copied(),
-            self.window.due(&lengths),
-            self.round_again,
-            self.nominate_again,
-            self.advance_at,
-            has_nodes.then_some(self.pass_schedule.next()),
-            has_nodes.then_some(self.collect_at),
-            (!self.pools_due.is_empty()).then_some(self.pools_at),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+    fn carry_out(&mut self, job: Job, world: &mut World) -> Result<(), Stop> {
+        match job {
+            Job::Reconcile(item, _) => {
+                let verdict = match &item {
+                    Item::Claim(name) => self.reconcile_claim(name, world)?,
+                    Item::Pool(name) => self.reconcile_pool(name, world)?,
+                    Item::Class(kind, name) => self.reconcile_class(*kind, name, world)?,
+                    // Simulations do not show what overlays and buffers say of themselves.
+                    Item::Overlays | Item::Buffers => Verdict::Rest(None),
+                };
+                self.done(Done::Reconciled(item, verdict), world);
+            }
+            Job::Advance(item, _) => {
+                let verdict = self.advance(&item, world)?;
+                self.done(Done::Advanced(item, verdict), world);
+            }
+            Job::DecidePods => {
+                let again = self.round(world)?;
+                self.done(Done::DecidedPods { again }, world);
+            }
+            // A simulation has no orders.
+            Job::CarryOutOrder => self.done(Done::CarriedOutOrder, world),
+            Job::DecideDisruption => self.plan_disruption(world)?,
+            Job::Nominate { is_writing } => self.nominate(is_writing, world)?,
+            Job::CollectGarbage => {
+                let done = self.collect(world)?;
+                self.done(done, world);
+            }
+        }
+        Ok(())
+    }
+
+    fn done(&mut self, done: Done, world: &World) {
+        self.driver.done(done, &self.cluster, &mut self.state, world.clock.now());
+    }
+
+    /// Returns the time of the next job if nothing changes.
+    pub(crate) fn next_job_at(&self) -> Option<Timestamp> {
+        self.driver.next().map(|next| next.max(self.idle_until))
+    }
+}
+
+fn apply(cluster: &mut Cluster, api: &Api, key: &Key) -> Changed {
+    let Some(kind) = kind_of(&key.kind) else { return Changed::default() };
+    match api.json(key) {
+        Some(object) => cluster.apply_object(kind, &object),
+        None => cluster.remove(kind, &key.path.to_string()),
     }
 }
 

@@ -5,27 +5,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::conditions::nodeclaim;
-use muster_api::{NodeClaim, NodePool, labels};
+use muster_api::{NodeClaim, NodePool};
 use muster_cloud::after;
 use muster_manifest::snapshot::{self, Snapshot};
 use muster_manifest::{InputError, Manifests, NodeClass};
 use muster_scheduling::model::{Catalogue, Node, Pod, Refused};
+use muster_stages::driver::{Done, cluster_wide};
 use muster_stages::lifecycle::caps::Caps;
-use muster_stages::lifecycle::is_true;
 use muster_stages::lifecycle::pause::Pause;
-use muster_stages::provision::{self, Lengths, Outcome, Plan, Round, provision};
+use muster_stages::provision::{self, Outcome, Plan, Round, provision};
 use muster_stages::step::{Event, EventType, Write};
 
-use super::edge::Carriage;
+use super::edge::{Carriage, Flow};
 use super::{Controller, Stop};
-use crate::NAMESPACE;
 use crate::ledger::Running;
 use crate::trace::Event as Traced;
 use crate::world::World;
 
-/// Interval between rounds while a CapacityBuffer lacks room: refused capacity returns without a change.
-const SHORT: Duration = Duration::from_secs(60);
+/// Delay after a round of which a write was refused.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Pods that could be placed, with what that depends on besides the observed objects.
 #[derive(Debug)]
@@ -41,26 +39,17 @@ pub(super) struct Placeable {
 impl Controller {
     /// Returns the cluster-wide pause.
     pub(super) fn pause(&self) -> Pause {
-        self.cluster.pause(NAMESPACE)
+        self.cluster.pause(&self.settings.namespace)
     }
 
-    /// Returns the reasons to suspend launches, by pool name.
-    pub(super) fn stops(&self, now: Timestamp) -> BTreeMap<String, provision::Stop> {
-        let stop = |pool: &NodePool| {
-            let reference = &pool.spec.template.spec.node_class_ref;
-            let stop = provision::stop(&self.class(reference), self.cluster.claims_of_class(reference), now)?;
-            Some((pool.metadata.name.clone()?, stop))
-        };
-        self.cluster.pools().filter_map(stop).collect()
-    }
-
-    pub(super) fn round_is_due(&self, now: Timestamp) -> bool {
-        self.window.is_due(&Lengths::default(), now) || self.round_again.is_some_and(|again| again <= now)
+    /// Returns the reasons that block launches, by NodePool.
+    pub(super) fn stops(&self, world: &World) -> BTreeMap<String, provision::Stop> {
+        cluster_wide::stops(&world.supply, &self.settings, &self.cluster, world.clock.now())
     }
 
     /// Returns the problem of `manifests`, without offerings refused recently.
     pub(super) fn snapshot(&mut self, manifests: &Manifests, world: &World) -> Result<Snapshot, InputError> {
-        self.offers.renew(self.refusals.current(world.clock.now()));
+        self.offers.renew(self.state.refusals.current(world.clock.now()));
         let offers = &self.offers;
         let types = |class: Option<&NodeClass>| offers.of(class.map_or("", |class| &*class.name), &world.supply);
         snapshot::assemble(manifests, &world.settings, &types)
@@ -107,30 +96,25 @@ impl Controller {
         self.has_moved = true;
     }
 
-    /// Decides what to launch for waiting pods.
-    pub(super) fn round(&mut self, world: &mut World) -> Result<(), Stop> {
+    /// Decides what to launch for waiting pods. Returns the time of the next round if nothing changes.
+    pub(super) fn round(&mut self, world: &mut World) -> Result<Option<Timestamp>, Stop> {
         let now = world.clock.now();
-        self.window.close();
-        self.round_again = None;
-        let outcome = self.decide_round(&self.plan.clone(), world).map_err(Stop::Failed)?;
+        let outcome = self.decide_round(&self.state.plan.clone(), world).map_err(Stop::Failed)?;
         for violation in &outcome.violations {
             world.trace.add(now, Traced::Broken { what: format!("a plan is not valid: {violation}") });
         }
-        let before = std::mem::replace(&mut self.plan, outcome.plan);
-        let (before, holds) = (before.holds(), self.plan.holds());
-        let news = before.keys().chain(holds.keys()).filter(|pool| before.get(*pool) != holds.get(*pool));
-        self.changed.pools.extend(news.map(|pool| Arc::from(&**pool)));
-        let is_short = outcome.buffers.iter().any(|one| one.places.failed > 0);
-        let again = is_short.then(|| after(now, SHORT));
-        self.round_again = outcome.step.again.filter(|again| *again > now).into_iter().chain(again).min();
-        self.nominate_again = Some(now);
-        self.carry_all(&outcome.step, &mut Carriage::default(), world)
+        self.state.plan.succeed(outcome.plan);
+        self.state.buffers = outcome.buffers;
+        Ok(match self.carry_all(&outcome.step, &mut Carriage::default(), world)? {
+            Flow::On => outcome.step.again,
+            Flow::Drop => Some(after(now, RETRY)),
+        })
     }
 
     /// Returns the pods (`namespace/name`) that a controller without earlier plans would place now.
     pub(crate) fn could_be_placed(&mut self, world: &World) -> Result<BTreeSet<String>, InputError> {
         let now = world.clock.now();
-        let (refused, stops) = (self.refusals.current(now), self.stops(now));
+        let (refused, stops) = (self.state.refusals.current(now), self.stops(world));
         if let Some(known) = &self.placeable
             && (&known.refused, &known.stops) == (&refused, &stops)
         {
@@ -145,7 +129,7 @@ impl Controller {
     }
 
     fn decide_placeable(&mut self, world: &World) -> Result<BTreeSet<String>, InputError> {
-        let outcome = self.decide_round(&self.plan.afresh(), world)?;
+        let outcome = self.decide_round(&self.state.plan.afresh(), world)?;
         let mut placed: BTreeSet<String> = self.cluster.unbound().map(|pod| pod.pod.path.to_string()).collect();
         // Without an earlier plan, each pod that cannot be placed gets a warning event.
         for write in &outcome.step.writes {
@@ -162,7 +146,7 @@ impl Controller {
         let moment = self.cluster.moment();
         let pools: BTreeMap<&str, &NodePool> =
             self.cluster.pools().filter_map(|pool| Some((pool.metadata.name.as_deref()?, pool))).collect();
-        let stops = self.stops(now);
+        let stops = self.stops(world);
         let round = Round {
             problem: &snapshot.problem,
             buffers: &snapshot.buffers,
@@ -178,33 +162,16 @@ impl Controller {
         Ok(outcome)
     }
 
-    /// Nominates nodes for pods, and determines which Nodes wait for that; those that no longer do are reconciled.
-    pub(super) fn nominate(&mut self, world: &mut World) -> Result<(), Stop> {
+    /// Nominates nodes for pods, and determines which Nodes wait for that.
+    pub(super) fn nominate(&mut self, is_writing: bool, world: &mut World) -> Result<(), Stop> {
         let now = world.clock.now();
-        let (step, holds) = {
-            let moment = self.cluster.moment();
-            let view = moment.view();
-            let step = self.plan.nominate(&view, now);
-            let late = self.plan.late(&view);
-            let joining = view.claims.iter().filter(|claimed| !is_true(claimed.claim, nodeclaim::REGISTERED));
-            let holds = joining.filter_map(|claimed| {
-                let hold = self.plan.hold(claimed, &view, &late, now)?;
-                Some((claimed.name().to_owned(), hold.until))
-            });
-            let holds: BTreeMap<String, Timestamp> = holds.collect();
-            (step.or_sooner(holds.values().min().copied()), holds)
-        };
-        let before = std::mem::replace(&mut self.held, holds.into_keys().collect());
-        self.changed.claims.extend(before.difference(&self.held).map(|claim| claim.as_str().into()));
-        self.nominate_again = step.again.filter(|again| *again > now);
-        if step.writes.is_empty() {
-            return Ok(());
+        let step = cluster_wide::nominate(&self.cluster, &mut self.state, is_writing, now);
+        let writes = !step.writes.is_empty();
+        self.done(Done::Nominated { again: step.again, writes }, world);
+        if writes {
+            self.carry_all(&step, &mut Carriage::default(), world)?;
+            self.done(Done::WroteNominations, world);
         }
-        self.carry_all(&step, &mut Carriage::default(), world)
+        Ok(())
     }
-}
-
-/// Returns the pool of a claim.
-pub(super) fn pool_of(claim: &NodeClaim) -> Option<&str> {
-    claim.metadata.labels.as_ref()?.get(labels::NODEPOOL).map(String::as_str)
 }

@@ -46,7 +46,7 @@ pub fn default_day(objects: &[Value]) -> Script {
     script.deeds.push((hours(2), Deed::Refuse(1, minutes(45))));
     script.deeds.push((hours(6), Deed::Misregister(1, "KA07")));
     let spot = Meant { capacity_type: Some(CapacityType::Spot), ..Meant::default() };
-    script.deeds.push((hours(8), Deed::Interrupt(spot, 1)));
+    script.deeds.push((hours(19), Deed::Interrupt(spot, 1)));
     script.deeds.push((hours(11), Deed::Stop(6, Duration::from_secs(30))));
     for class in of_kind("EC2NodeClass") {
         let path = Path::bare(text(class, "/metadata/name").unwrap_or_default());

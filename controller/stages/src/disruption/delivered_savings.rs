@@ -142,11 +142,6 @@ impl Savings {
         }
     }
 
-    /// The last rest of a pool, which may be over.
-    pub(super) fn rest_of(&self, pool: &str) -> Option<Rest> {
-        self.pools.get(pool)?.rest
-    }
-
     /// Promised and delivered savings of each pool, by name.
     pub(super) fn delivered(&self) -> impl Iterator<Item = Delivered> {
         self.pools.iter().map(|(pool, account)| Delivered {

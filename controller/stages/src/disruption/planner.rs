@@ -13,7 +13,7 @@ use muster_scheduling::disrupt::{
 use muster_scheduling::{Place, Violation, validate_disruption};
 
 use super::command_start::CommandStart;
-use super::delivered_savings::{Delivered, Rest, Savings};
+use super::delivered_savings::{Delivered, Savings};
 use super::pass_schedule::STILL;
 use super::peak_load::PeakLoads;
 
@@ -111,12 +111,6 @@ impl DisruptionPlanner {
     /// Savings that judged commands promised and delivered, by NodePool.
     pub fn delivered(&self) -> impl Iterator<Item = Delivered> {
         self.savings.delivered()
-    }
-
-    /// The last rest of a NodePool, which may be over.
-    #[must_use]
-    pub fn rest_of(&self, pool: &str) -> Option<Rest> {
-        self.savings.rest_of(pool)
     }
 
     /// Decides the commands to begin at `now`. The blocked nodes of the decision are those of a pass over all nodes,
