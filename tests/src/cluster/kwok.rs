@@ -52,10 +52,18 @@ impl Kwok {
     /// # Errors
     /// [`crate::Error::Missing`] when set-up has not run.
     pub fn start(spawner: &Spawner, cluster: &Cluster) -> Result<Self> {
+        Self::named("kwok", spawner, cluster)
+    }
+
+    /// Starts it as [`Self::start`] does, under this name, for a world with several.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn named(name: &str, spawner: &Spawner, cluster: &Cluster) -> Result<Self> {
         let program = programs::path("kwok")?;
         // Beside the program, from its own module: what "fast" nodes and pods do, and the leases.
         let stages = program.parent().unwrap_or(Path::new("/")).join("stages.yaml");
-        let program = Program::new("kwok", program)
+        let program = Program::new(name, program)
             .flag("kubeconfig", cluster.kubeconfig())
             .flag("config", stages)
             .flag("manage-all-nodes", "false")

@@ -14,6 +14,7 @@
 //! Several control planes run side by side, in one world or in many.
 
 mod access;
+mod etcd;
 mod kubeconfig;
 mod kwok;
 mod options;
@@ -24,6 +25,7 @@ mod slow;
 mod wire;
 
 pub use access::{Cluster, Identity, OwnPlace, Place};
+pub use etcd::Contents;
 pub use kwok::{Kwok, fake_node};
 pub use options::{Network, Options};
 pub use slow::{Delays, SlowServer};
@@ -37,6 +39,7 @@ use fs_err as fs;
 use futures::try_join;
 use jiff::Timestamp;
 
+use self::etcd::Etcd;
 use self::kubeconfig::Proof;
 use self::pki::Pki;
 use self::servers::Layout;
@@ -68,6 +71,7 @@ pub struct ControlPlane {
     servers: Vec<Running>,
     /// The API server's place among them.
     api_server_at: usize,
+    etcd_socket: PathBuf,
     /// What the API server was started with, and by whom.
     api_server: (Program, Spawner),
 }
@@ -116,7 +120,8 @@ impl ControlPlane {
         let api_server_at = servers.len();
         servers.extend([api_server, etcd]);
         servers.extend(relay);
-        let plane = Self { cluster, servers, api_server_at, api_server: (program, spawner.clone()) };
+        let etcd_socket = layout.etcd_socket();
+        let plane = Self { cluster, servers, api_server_at, etcd_socket, api_server: (program, spawner.clone()) };
         let pods = async {
             match options.has_controllers {
                 true => plane.cluster.can_create_pods("default").await,
@@ -130,6 +135,23 @@ impl ControlPlane {
     /// What a test uses.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// Returns the objects in its etcd, once the servers have made what they make by themselves.
+    ///
+    /// # Errors
+    /// [`crate::Error::Deadline`] if they do not come to rest.
+    pub async fn contents(&self) -> Result<Contents> {
+        Etcd::at(&self.etcd_socket).await?.contents().await
+    }
+
+    /// Makes the objects in its etcd what they were, and waits until they stay so.
+    ///
+    /// # Errors
+    /// [`crate::Error::Deadline`] if somebody goes on writing, [`crate::Error::Missing`] if a definition or a namespace
+    /// was changed.
+    pub async fn set_back(&self, contents: &mut Contents) -> Result<()> {
+        Etcd::at(&self.etcd_socket).await?.set_back(contents).await
     }
 
     /// Its servers, with their processes and logs.

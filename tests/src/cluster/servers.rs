@@ -43,8 +43,12 @@ impl Layout<'_> {
     }
 
     /// A socket, not a port: nobody else can reach it, so it needs no certificates, and no port can be taken.
-    fn etcd_socket(&self) -> String {
-        format!("unix://{}", self.folder.join("etcd.sock").display())
+    pub(super) fn etcd_socket(&self) -> PathBuf {
+        self.folder.join("etcd.sock")
+    }
+
+    fn etcd_url(&self) -> String {
+        format!("unix://{}", self.etcd_socket().display())
     }
 
     /// No fsync: what it holds is thrown away, and on a slow disk it would be most of the start.
@@ -53,8 +57,8 @@ impl Layout<'_> {
         Ok(self
             .program("etcd", programs::path("etcd")?)
             .flag("data-dir", self.folder.join("etcd"))
-            .flag("listen-client-urls", self.etcd_socket())
-            .flag("advertise-client-urls", self.etcd_socket())
+            .flag("listen-client-urls", self.etcd_url())
+            .flag("advertise-client-urls", self.etcd_url())
             .flag("listen-peer-urls", &peers)
             .flag("initial-advertise-peer-urls", &peers)
             .flag("initial-cluster", format!("default={peers}"))
@@ -71,7 +75,7 @@ impl Layout<'_> {
         let address = network.address().to_string();
         let mut program = self
             .program("kube-apiserver", programs::path("kube-apiserver")?)
-            .flag("etcd-servers", self.etcd_socket())
+            .flag("etcd-servers", self.etcd_url())
             .flag("bind-address", &address)
             .flag("advertise-address", &address)
             .flag("secure-port", self.port.to_string())

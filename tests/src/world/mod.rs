@@ -10,10 +10,12 @@
 //! ```
 
 mod daemon;
+mod lease;
 mod protocol;
 mod shared;
 
 pub use daemon::serve;
+pub use lease::PlaneLease;
 pub use protocol::Part;
 pub use shared::Shared;
 

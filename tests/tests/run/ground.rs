@@ -9,34 +9,32 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
-use muster_tests::cluster::{Cluster, ControlPlane, Kwok, Options};
+use muster_tests::cluster::Cluster;
 use muster_tests::replica::Replica;
 use muster_tests::wait::{self, Selection};
-use muster_tests::world::World;
+use muster_tests::world::{PlaneLease, World};
 use serde_json::{Value, json};
 
 /// Longest wait for a condition on a machine that builds on all cores.
 pub(crate) const SOON: Duration = Duration::from_secs(90);
 
-/// A cluster with KWOK. It ends with the value; the servers before their world.
+/// A cluster with KWOK. Replicas end before another test gets it.
 pub(crate) struct Ground {
-    pub(crate) plane: ControlPlane,
-    _kwok: Kwok,
     pub(crate) world: World,
+    lease: PlaneLease,
 }
 
 impl Ground {
     pub(crate) async fn new(name: &str) -> Self {
         let world = World::open(name).unwrap();
-        let plane = world.control_plane(&Options::named("run")).await.unwrap();
-        let kwok = Kwok::start(world.spawner(), plane.cluster()).unwrap();
-        let ground = Self { plane, _kwok: kwok, world };
-        ground.define().await;
+        let lease = PlaneLease::take(define).await.unwrap();
+        let ground = Self { world, lease };
+        ground.furnish().await;
         ground
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {
-        self.plane.cluster()
+        self.lease.cluster()
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -55,18 +53,8 @@ impl Ground {
         Api::namespaced(self.client(), "default")
     }
 
-    /// The definitions, a class, and a pool of on-demand types with fewer than 32 CPUs.
-    async fn define(&self) {
-        let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../controller/api/crds");
-        self.cluster().kubectl(&["apply", "--server-side", "-f", definitions]).await.unwrap();
-        for name in ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "kwoknodeclasses.karpenter.kwok.sh"] {
-            let all: Api<CustomResourceDefinition> = Api::all(self.client());
-            let established = wait::until(all, name, SOON, "it is established", |definition| {
-                let conditions = definition.status.as_ref().and_then(|status| status.conditions.as_ref());
-                conditions.into_iter().flatten().any(|it| it.type_ == "Established" && it.status == "True")
-            });
-            established.await.unwrap();
-        }
+    /// A class, and a pool of on-demand types with fewer than 32 CPUs.
+    async fn furnish(&self) {
         let class = json!({
             "apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"},
         });
@@ -159,6 +147,21 @@ impl Ground {
         let program = Replica::program(name, kubeconfig).unwrap().args(arguments).flag("cloud", "kwok");
         Replica::start(self.world.spawner(), &program).unwrap()
     }
+}
+
+/// Makes the definitions of all kinds, and waits until they are in use.
+pub(crate) async fn define(cluster: &Cluster) -> Result<(), muster_tests::Error> {
+    let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../controller/api/crds");
+    cluster.kubectl(&["apply", "--server-side", "-f", definitions]).await?;
+    let all: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    let is_established = |definition: &CustomResourceDefinition| {
+        let conditions = definition.status.as_ref().and_then(|status| status.conditions.as_ref());
+        conditions.into_iter().flatten().any(|it| it.type_ == "Established" && it.status == "True")
+    };
+    let established = wait::until_all(all, Selection::all(), SOON, "all are established", |definitions| {
+        definitions.iter().all(is_established)
+    });
+    established.await.map(drop)
 }
 
 /// The pool `general` of on-demand types.

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use kube::api::ListParams;
+use muster_tests::cluster::Options;
 use muster_tests::ec2::{Calls, Record};
+use muster_tests::world::PlaneLease;
 use serde_json::json;
 
 use super::ground::{CONTROLLER, Ground, SOON, paired, writes};
+use crate::ground::define;
 
 /// How long the API server is away.
 const AWAY: Duration = Duration::from_secs(60);
@@ -59,7 +62,9 @@ async fn ec2_that_is_away_for_a_minute_costs_a_minute() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_api_server_that_is_away_for_a_minute_costs_a_minute() {
-    let mut ground = Ground::new("run ec2 suite").await;
+    let lease = PlaneLease::alone(Options::default(), define).await.unwrap();
+    let mut ground = Ground::on("run ec2 suite", lease).await;
+    ground.furnish().await;
     let controller = ground.candidate().await;
     ground.of_class("Ready", "True", "Ready").await;
     // Two instances are launched, and there is nobody to be told of them.
@@ -68,7 +73,7 @@ async fn an_api_server_that_is_away_for_a_minute_costs_a_minute() {
     ground.deploy(2, json!({})).await;
     let fleets = |calls: &Record| calls.clone().by(CONTROLLER).of("CreateFleet").since(begun).len();
     ground.ec2.wait_for_calls(SOON, |calls| fleets(calls) == 2).await.unwrap();
-    ground.plane.kill_api_server();
+    ground.lease.plane().kill_api_server();
     let from = ground.ec2.clock().now();
     controller.counted("muster_writes_total", &[("fate", "unavailable")], 1.0).await;
     // The lease cannot be renewed: for the rest of the minute there is no leader, and nothing is done.
@@ -78,7 +83,7 @@ async fn an_api_server_that_is_away_for_a_minute_costs_a_minute() {
     let done = ground.ec2.wait_for_calls(rest, |calls| !writes(calls.clone().by(CONTROLLER).since(lost)).is_empty());
     assert!(done.await.is_err(), "{}", ground.ec2.calls().by(CONTROLLER).since(lost).lines());
 
-    ground.plane.revive_api_server().await.unwrap();
+    ground.lease.plane().revive_api_server().await.unwrap();
     controller.leads(true).await;
     ground.running(2, SOON * 2).await;
     let claims = ground.claims().list(&ListParams::default()).await.unwrap().items;

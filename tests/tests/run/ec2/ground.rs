@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
 use muster_aws::live::SdkConfig;
 use muster_controller::edge::FIELD_MANAGER;
-use muster_tests::cluster::{Cluster, ControlPlane, Kwok, Options as Plane};
+use muster_tests::cluster::Cluster;
 use muster_tests::ec2::{Call, Ec2, Record};
 use muster_tests::wait::{self, Selection};
-use muster_tests::world::{Shared, World};
+use muster_tests::world::{PlaneLease, Shared, World};
 use serde_json::{Value, json};
 
 use super::machines::Machines;
+use crate::ground::define;
 
 /// Longest wait for a condition on a machine that builds on all cores.
 pub(crate) const SOON: Duration = Duration::from_secs(120);
@@ -27,9 +27,8 @@ pub(crate) const CONTROLLER: &str = "controller";
 /// The EKS cluster.
 pub(crate) const CLUSTER: &str = "shop";
 
-/// A cluster and an EC2. They end with the value; the servers before their world.
+/// A cluster and an EC2. Machines and controllers end before another test gets the cluster.
 pub(crate) struct Ground {
-    pub(crate) plane: ControlPlane,
     pub(crate) ec2: Arc<Ec2>,
     pub(crate) machines: Machines,
     /// Ours, which no fault meets.
@@ -38,8 +37,8 @@ pub(crate) struct Ground {
     pub(crate) subnets: BTreeMap<String, String>,
     /// By zone.
     pub(crate) zone_ids: BTreeMap<String, String>,
-    _kwok: Kwok,
     pub(crate) world: World,
+    pub(crate) lease: PlaneLease,
 }
 
 impl Ground {
@@ -56,14 +55,12 @@ impl Ground {
 
     /// Without class and pool.
     pub(crate) async fn bare(name: &str) -> Self {
-        Self::on(name, Plane::named("run")).await
+        Self::on(name, PlaneLease::take(define).await.unwrap()).await
     }
 
-    /// The same on a control plane like this.
-    pub(crate) async fn on(name: &str, plane: Plane) -> Self {
+    /// Creates a ground without class and pool on this control plane.
+    pub(crate) async fn on(name: &str, lease: PlaneLease) -> Self {
         let world = World::open(name).unwrap();
-        let plane = world.control_plane(&plane).await.unwrap();
-        let kwok = Kwok::start(world.spawner(), plane.cluster()).unwrap();
         let ec2 = Arc::new(Shared::ec2().await.unwrap_or_else(|error| panic!("{error}")));
         let config = ec2.sdk_config("operator");
         let client = aws_sdk_ec2::Client::new(&config);
@@ -77,14 +74,12 @@ impl Ground {
         };
         let zone_ids = found.subnets().iter().map(zone).collect();
         know_cluster(&config, &subnets).await;
-        let machines = Machines::start(&ec2, plane.cluster().client());
-        let ground = Self { plane, ec2, machines, client, subnets, zone_ids, _kwok: kwok, world };
-        ground.define().await;
-        ground
+        let machines = Machines::start(&ec2, lease.cluster().client());
+        Self { ec2, machines, client, subnets, zone_ids, world, lease }
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {
-        self.plane.cluster()
+        self.lease.cluster()
     }
 
     pub(crate) fn kube(&self) -> Client {
@@ -113,19 +108,6 @@ impl Ground {
 
     pub(crate) fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.kube(), "default")
-    }
-
-    async fn define(&self) {
-        let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../controller/api/crds");
-        self.cluster().kubectl(&["apply", "--server-side", "-f", definitions]).await.unwrap();
-        for name in ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"] {
-            let all: Api<CustomResourceDefinition> = Api::all(self.kube());
-            let established = wait::until(all, name, SOON, "it is established", |definition| {
-                let conditions = definition.status.as_ref().and_then(|status| status.conditions.as_ref());
-                conditions.into_iter().flatten().any(|it| it.type_ == "Established" && it.status == "True")
-            });
-            established.await.unwrap();
-        }
     }
 
     pub(crate) async fn apply(&self, objects: &[Value]) {

@@ -13,14 +13,16 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::ListParams;
-use muster_tests::cluster::Options as Plane;
+use muster_tests::cluster::Options;
 use muster_tests::ec2::{Calls, Record};
 use muster_tests::process::Signal;
 use muster_tests::wait;
+use muster_tests::world::PlaneLease;
 use serde_json::{Value, json};
 
 use super::controller::LEASE;
 use super::ground::{Ground, SOON, paired, writes};
+use crate::ground::define;
 
 /// How long the wire is cut.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -47,7 +49,7 @@ impl Ground {
 
     /// Every change of an object that the API server has made, in order: when it was asked for, by whom, and of what.
     fn audited(&self) -> Vec<(Timestamp, String, String)> {
-        let text = std::fs::read_to_string(self.world.logs().join("run-audit.log")).unwrap();
+        let text = std::fs::read_to_string(self.lease.log("audit")).unwrap();
         let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let is_write = |event: &Value| {
             let verb = event["verb"].as_str().unwrap_or_default();
@@ -72,7 +74,8 @@ fn decides(object: &Value) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cut_off_writes_nothing_once_another_one_leads() {
-    let ground = Ground::on("run ec2 suite", Plane { audit: true, ..Plane::named("run") }).await;
+    let options = Options { audit: true, ..Options::default() };
+    let ground = Ground::on("run ec2 suite", PlaneLease::alone(options, define).await.unwrap()).await;
     ground.furnish().await;
     let wire = ground.cluster().wire().await.unwrap();
     let as_admin = async |name: &str| ground.cluster().user(name, Some("system:masters")).await.unwrap();
