@@ -44,16 +44,17 @@ pub struct Moto {
     log: PathBuf,
     /// `None`: another process holds it. Dropping it ends moto.
     running: Mutex<Option<Running>>,
-    /// Answers that are always the same. moto takes a second to write some of them, one after the other, and every controller
-    /// asks for them when it starts.
-    constant: Mutex<BTreeMap<Asked, Arc<OnceCell<Answer>>>>,
 }
 
-/// Region, address and body of a request.
-type Asked = (String, String, Vec<u8>);
+/// Port of moto, of which a process may use several, and region, address and body of a request.
+type Asked = (u16, String, String, Vec<u8>);
 
 /// Calls of EC2 whose answers do not depend on what was called before.
 const CONSTANT: [&str; 2] = ["DescribeInstanceTypeOfferings", "DescribeInstanceTypes"];
+
+/// Their answers, for all tests of this process. moto takes seconds to write some of them, one after the other, and every
+/// controller asks for them when it starts.
+static CONSTANT_ANSWERS: Mutex<BTreeMap<Asked, Arc<OnceCell<Answer>>>> = Mutex::new(BTreeMap::new());
 
 pub(super) fn client() -> Client {
     hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build_http()
@@ -81,12 +82,12 @@ impl Moto {
             std::future::ready(said.map(|said| port_in(&said)))
         });
         let port = port.await?;
-        Ok(Self { port, log, running: Mutex::new(Some(running)), constant: Mutex::default() })
+        Ok(Self { port, log, running: Mutex::new(Some(running)) })
     }
 
     /// A moto that another process of the world holds: its port and its log.
     pub fn at(port: u16, log: impl Into<PathBuf>) -> Self {
-        Self { port, log: log.into(), running: Mutex::new(None), constant: Mutex::default() }
+        Self { port, log: log.into(), running: Mutex::new(None) }
     }
 
     /// Its port on loopback.
@@ -124,8 +125,8 @@ impl Moto {
         if request.service != "ec2" || !CONSTANT.contains(&request.action.as_str()) {
             return self.carry(client, account, request).await;
         }
-        let key = (request.region.clone(), request.uri.to_string(), request.body.clone());
-        let kept = Arc::clone(lock(&self.constant).entry(key).or_default());
+        let key = (self.port, request.region.clone(), request.uri.to_string(), request.body.clone());
+        let kept = Arc::clone(lock(&CONSTANT_ANSWERS).entry(key).or_default());
         let answer = kept.get_or_try_init(async || match self.carry(client, account, request).await {
             Ok(answer) if answer.status < 400 => Ok(answer),
             other => Err(other),
