@@ -11,11 +11,14 @@ pub(super) fn keep(compiled: &Compiled<'_>, opened: &[OpenedNode], nodes: &mut [
     let problem = compiled.problem;
     for (pool, one) in problem.pools.iter().enumerate() {
         let Some(limits) = &one.limits else { continue };
+        let own = || opened.iter().enumerate().filter(|(_, node)| compiled.shapes[node.shape].pool == pool);
+        if own().next().is_none() {
+            continue;
+        }
         let types = &problem.catalogues[one.catalogue];
         let uses = Uses::new(limits, types);
         let mut left: Vec<i64> =
             limits.iter().map(|(resource, limit)| limit.saturating_sub(one.usage.get(resource))).collect();
-        let own = || opened.iter().enumerate().filter(|(_, node)| compiled.shapes[node.shape].pool == pool);
         for (_, node) in own() {
             let planned = uses.of(compiled.shapes[node.shape].instance_type);
             left.iter_mut().zip(planned).for_each(|(left, spent)| *left = left.saturating_sub(*spent));
