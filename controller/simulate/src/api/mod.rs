@@ -87,7 +87,7 @@ pub(crate) trait Kept: Resource + Clone + PartialEq + Serialize {
 }
 
 /// In-memory API server.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Api {
     pub(crate) pods: ObjectStore<Pod>,
     pub(crate) nodes: ObjectStore<Node>,

@@ -55,7 +55,10 @@ impl Controller {
         for _ in 0..MOST_ROUNDS {
             let now = world.clock.now();
             let Some(around) = self.cluster.around(name) else { break };
-            let step = prepared.decide(&around, self.pause(), carriage.answers.clone(), now);
+            let decide = || prepared.decide(&around, self.pause(), carriage.answers.clone(), now);
+            let step = decide();
+            #[cfg(test)]
+            assert_eq!(step, decide(), "the same input gives the same step");
             outcome = launch_outcome(&step, around.claim).or(outcome);
             has_written |= !step.writes.is_empty();
             let asks = step.writes.iter().any(Write::is_question);

@@ -83,7 +83,7 @@ impl Controller {
     }
 
     /// Begins a command. Returns true if it cannot wait, and has to be decided again.
-    fn open(&mut self, command_start: &CommandStart, world: &mut World) -> Result<bool, Stop> {
+    pub(super) fn open(&mut self, command_start: &CommandStart, world: &mut World) -> Result<bool, Stop> {
         let now = world.clock.now();
         let CommandStart { number: _, is_reboot, cause, savings, command_nodes, steps } = command_start;
         let replacements = steps.iter().flat_map(|steps| &steps.begin.writes).filter_map(|write| match write {
@@ -113,7 +113,10 @@ impl Controller {
     /// Executes the next step of a command in progress.
     pub(super) fn advance(&mut self, item: &CommandItem, world: &mut World) -> Result<Verdict, Stop> {
         let now = world.clock.now();
-        let (step, command_nodes) = advance(&self.settings, &self.cluster, &self.state, item, now);
+        let decide = || advance(&self.settings, &self.cluster, &self.state, item, now);
+        let (step, command_nodes) = decide();
+        #[cfg(test)]
+        assert_eq!(step, decide().0, "the same input gives the same step");
         if step.writes.is_empty() {
             return Ok(Verdict::Rest(step.again));
         }

@@ -90,6 +90,8 @@ impl Controller {
             }
             *left -= 1;
         }
+        #[cfg(test)]
+        crate::tests::log_write(write, world);
         Ok(self.write(write, carriage, world))
     }
 

@@ -18,6 +18,8 @@ mod edge;
 mod offers;
 mod rounds;
 mod upkeep;
+#[cfg(test)]
+mod wishes;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -34,6 +36,8 @@ use muster_stages::state::{self, Changed, Cluster};
 
 use self::offers::Offers;
 use self::rounds::Placeable;
+#[cfg(test)]
+pub(crate) use self::wishes::Wish;
 use super::api::{Api, Key, Kind};
 use super::policy::Policy;
 use super::world::World;

@@ -6,6 +6,7 @@
 mod cycles;
 mod faults;
 mod garbage;
+mod lifecycle;
 mod random;
 mod stories;
 mod unplaced;
@@ -18,6 +19,7 @@ use muster_scheduling::model::Catalogue;
 use muster_stages::provision;
 use serde_json::Value;
 
+pub(super) use self::lifecycle::{WriteLog, log_write};
 use super::{Outcome, Policy, Script, Setting, play};
 
 /// A small cluster: a pool of each kind, workloads with spreads, budgets and volumes, daemons.

@@ -32,6 +32,8 @@ use muster_manifest::snapshot::Settings;
 
 pub(crate) use self::admission::admit;
 pub(crate) use self::cloud::Meant;
+#[cfg(test)]
+pub(crate) use self::kubelet::STUCK;
 pub(crate) use self::machines::Machine;
 pub(crate) use self::node_faults::ReportedFault;
 pub(crate) use self::scheduler::is_waiting;
@@ -105,6 +107,7 @@ struct CronPlan {
 }
 
 /// See the module.
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) api: Api,
     pub(crate) cloud: Memory,
@@ -127,6 +130,12 @@ pub(crate) struct World {
     pub(crate) downtime: Duration,
     /// Start time of the world.
     pub(crate) born_at: Timestamp,
+    /// Console output of machines whose agent reports nothing.
+    #[cfg(test)]
+    pub(crate) console: Option<String>,
+    /// Record of the controller's writes; none if it is not kept.
+    #[cfg(test)]
+    pub(crate) write_log: Option<super::tests::WriteLog>,
     workloads: workloads::Workloads,
     scheduler: scheduler::Scheduler,
     shortages: Vec<cloud::Shortage>,
@@ -187,6 +196,10 @@ impl World {
             fuse: None,
             downtime: Duration::from_secs(20),
             born_at: start,
+            #[cfg(test)]
+            console: None,
+            #[cfg(test)]
+            write_log: None,
             workloads: workloads::Workloads::default(),
             scheduler: scheduler::Scheduler::default(),
             shortages: Vec::new(),

@@ -24,7 +24,7 @@ use super::workloads::{owner, pod_of, tolerates};
 const NAME: &str = "default-scheduler";
 
 /// State of the scheduler.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Scheduler {
     cluster: Cluster,
     /// True if something has changed since its last run.

@@ -25,7 +25,7 @@ pub(crate) const WORKLOADS: [&str; 5] = ["Deployment", "StatefulSet", "ReplicaSe
 const KEPT: Duration = Duration::from_secs(600);
 
 /// State of the controllers that is not stored in objects.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Workloads {
     /// Number of the next pod of each workload.
     next: BTreeMap<(String, Path), u64>,
