@@ -3,6 +3,9 @@
 //! The API server learns of it as of any other change, and tells whoever watches; so caches follow. Finalizers hold
 //! nothing, since nobody is asked. Memory of controllers that no object shows is not set back: the node lifecycle
 //! controller, for one, tells of Nodes that have gone up to five seconds later.
+//!
+//! Three calls are all that is needed. The crate `etcd-client` makes its code when it is built, which takes `protoc`: a
+//! program that the tests of this workspace do without.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -161,7 +164,7 @@ impl Etcd {
     /// Makes everything as it was, and waits until it stays so. `contents` learns the new revisions.
     ///
     /// # Errors
-    /// [`Error::Deadline`] if somebody goes on writing, [`Error::Missing`] if a definition or a namespace was changed.
+    /// [`Error::Deadline`] if a server goes on writing, [`Error::Missing`] if a definition or a namespace was changed.
     pub(super) async fn set_back(&mut self, contents: &mut Contents) -> Result<()> {
         let end = Instant::now() + AT_REST;
         let mut equal = 0;

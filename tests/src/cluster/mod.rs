@@ -148,7 +148,7 @@ impl ControlPlane {
     /// Makes the objects in its etcd what they were, and waits until they stay so.
     ///
     /// # Errors
-    /// [`crate::Error::Deadline`] if somebody goes on writing, [`crate::Error::Missing`] if a definition or a namespace
+    /// [`crate::Error::Deadline`] if a server goes on writing, [`crate::Error::Missing`] if a definition or a namespace
     /// was changed.
     pub async fn set_back(&self, contents: &mut Contents) -> Result<()> {
         Etcd::at(&self.etcd_socket).await?.set_back(contents).await

@@ -4,7 +4,7 @@
 //! ```text
 //!   Story ──► Life: World, Controller ──► WriteLog: diary, conflicts, a copy of the world before each write
 //!               │                                                                 │
-//!               └─► invariants, after each write and each event                   ▼
+//!               └─► invariants, before each write, after each event               ▼
 //!                                                     Rehearsal: the same story, killed there
 //! ```
 //!

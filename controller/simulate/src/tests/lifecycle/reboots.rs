@@ -11,7 +11,7 @@ use super::invariants::taint_keys;
 use super::life::{Deed, Life, NEVER, Story};
 use super::rehearsal::{Disturbance, Rehearsal};
 
-/// Time at which everything has to be over, in seconds; the same where the node does not come back.
+/// Time at which everything has to be over, in seconds: usually, and where the node does not come back.
 const END: (u64, u64) = (900, 3000);
 /// Time at which the reboot is requested.
 const ASKED: u64 = 300;

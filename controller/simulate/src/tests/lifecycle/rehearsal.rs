@@ -1,8 +1,7 @@
-//! An undisturbed life, from any write of which disturbed ones go on: what comes before that write is played once.
+//! An undisturbed life, from any write of which disturbed ones go on: everything before that write is played once.
 //!
-//! What the controller has in memory is lost when it is killed. So the world alone, copied at the write, is the begin
-//! of the life in which the controller was killed there. A conflict is met by the controller that goes on: such a life is
-//! played from the begin.
+//! A controller that is killed loses its memory. So a copy of the world at the write is enough to start the life in
+//! which it is killed there. A conflict is met by a controller that goes on: such a life is played from the start.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ pub(super) enum Disturbance {
 
 /// See the module.
 pub(super) struct Rehearsal {
-    begin: Life,
+    start: Life,
     /// The undisturbed life at its end.
     pub(super) end: Life,
     /// Lives in which the controller has just been killed: before each write, and after the last one of each moment.
@@ -33,7 +32,7 @@ pub(super) struct Rehearsal {
 impl Rehearsal {
     /// Plays until that second, with a controller that starts now.
     pub(super) fn of(life: &Life, until: u64) -> Self {
-        let begin = again(life, Duration::ZERO);
+        let start = again(life, Duration::ZERO);
         let mut life = again(life, Duration::ZERO);
         let mut killed = Vec::new();
         loop {
@@ -46,7 +45,7 @@ impl Rehearsal {
                 killed.push(again(&life, Duration::ZERO));
             }
             if !life.proceed(until) {
-                return Self { begin, end: life, killed, until };
+                return Self { start, end: life, killed, until };
             }
         }
     }
@@ -60,8 +59,8 @@ impl Rehearsal {
                 life.run(self.until);
                 (what, life)
             })),
-            Disturbance::Conflict => Box::new((self.begin.world.writes..self.end.world.writes).map(|number| {
-                let mut life = again(&self.begin, Duration::ZERO);
+            Disturbance::Conflict => Box::new((self.start.world.writes..self.end.world.writes).map(|number| {
+                let mut life = again(&self.start, Duration::ZERO);
                 life.log_mut().conflicts.insert(number);
                 life.run(self.until);
                 assert!(life.log_mut().conflicts.is_empty(), "write {number} is not reached");
