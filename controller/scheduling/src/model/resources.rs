@@ -153,15 +153,24 @@ impl Resources {
 
     /// Adds every amount of `other`.
     pub fn add(&mut self, other: &Self) {
-        for (resource, amount) in other.iter() {
-            self.set(resource.clone(), self.get(resource).saturating_add(amount));
-        }
+        self.combine(other, i64::saturating_add);
     }
 
     /// Subtracts every amount of `other`; results may be negative.
     pub fn subtract(&mut self, other: &Self) {
-        for (resource, amount) in other.iter() {
-            self.set(resource.clone(), self.get(resource).saturating_sub(amount));
+        self.combine(other, i64::saturating_sub);
+    }
+
+    /// Replaces the amount of every resource of `other`. Both lists are sorted, so each is read once.
+    fn combine(&mut self, other: &Self, result: impl Fn(i64, i64) -> i64) {
+        let mut from = 0;
+        for (resource, amount) in &other.0 {
+            let at = from + self.0[from..].iter().take_while(|(known, _)| known < resource).count();
+            match self.0.get_mut(at) {
+                Some((known, sum)) if known == resource => *sum = result(*sum, *amount),
+                _ => self.0.insert(at, (resource.clone(), result(0, *amount))),
+            }
+            from = at + 1;
         }
     }
 

@@ -19,7 +19,7 @@ mod rebuild;
 mod seats;
 mod tally;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::construct::OpenedNode;
@@ -170,10 +170,11 @@ fn seat_standing(table: &mut Table<'_>, draft: &Draft, group_of: &[u32]) {
     let (compiled, grouped) = (table.compiled, table.grouped);
     let on_new: FxHashSet<u32> =
         draft.opened.iter().flat_map(|node| &node.units).map(|&unit| group_of[unit as usize]).collect();
+    let units_of: FxHashMap<usize, &[u32]> = draft.existing.iter().map(|(node, units)| (*node, &units[..])).collect();
     let mut sums = vec![0_i32; compiled.columns.width()];
     let mut taken = 0;
     for (position, one) in table.standing.iter().enumerate() {
-        let units = draft.existing.iter().find(|(node, _)| *node == one.node).map_or(&[][..], |(_, units)| units);
+        let units = units_of.get(&one.node).copied().unwrap_or_default();
         sums.fill(0);
         for &unit in units {
             let sizes = &grouped.groups[group_of[unit as usize] as usize].sizes;
