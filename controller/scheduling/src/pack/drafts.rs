@@ -111,18 +111,37 @@ struct Begun {
     opened: Vec<OpenedNode>,
 }
 
+/// Draft of construction.
+struct Constructed {
+    draft: Draft,
+    /// Prices that it was made with.
+    price_model: PriceModel,
+    /// Contents that were considered, if the prices are split.
+    seen: Patterns,
+}
+
 impl<'a> Drafting<'a> {
     fn best(&self) -> Draft {
         let begun = self.begin();
-        let best = self.constructed(&begun);
-        match self.by_patterns(&begun, &best) {
-            Some(other) if other.saves(&best, patterns::SAVES) => other,
-            _ => best,
+        let mut known = self.constructed(&begun);
+        // Choosing again is a search for patterns too, a coarser one.
+        if !self.has_many_shapes() {
+            known = self.chosen_again(&begun, known);
+        }
+        match self.by_patterns(&begun, &known) {
+            Some(other) if other.saves(&known.draft, patterns::SAVES) => other,
+            _ if self.has_many_shapes() => self.chosen_again(&begun, known).draft,
+            _ => known.draft,
         }
     }
 
+    /// Returns true if so many shapes are on offer that patterns are not generated for all of them.
+    fn has_many_shapes(&self) -> bool {
+        self.shape_index.basic.len() > PATTERN_SHAPES
+    }
+
     /// Returns the best draft that fills nodes one after the other.
-    fn constructed(&self, begun: &Begun) -> Draft {
+    fn constructed(&self, begun: &Begun) -> Constructed {
         let optimal = exact::applies(self.shape_index, &begun.rest, &begun.headroom);
         let mut best: Option<Draft> = None;
         let mut price_model = PriceModel::Unknown;
@@ -134,29 +153,38 @@ impl<'a> Drafting<'a> {
             let mut pass = begun.clone();
             if !self.construct(&mut pass, *settings, &price_model, None) {
                 price_model = PriceModel::sharper(self.shape_index, &begun.rest, &self.grouped.rules.host);
-                if matches!(price_model, PriceModel::Split(_)) {
-                    return self.best_by_splits(begun, *settings, &price_model);
-                }
                 pass = begun.clone();
+                if matches!(price_model, PriceModel::Split(_)) {
+                    return self.split(pass, *settings, price_model);
+                }
                 self.construct(&mut pass, *settings, &price_model, None);
             }
             let other = self.end(pass);
             if best.as_ref().is_none_or(|best| other.beats(best)) {
                 best = Some(other);
             }
+            price_model = PriceModel::Fluid;
             if optimal {
                 break;
             }
-            price_model = PriceModel::Fluid;
         }
-        best.unwrap_or_default()
+        Constructed { draft: best.unwrap_or_default(), price_model, seen: Patterns::default() }
     }
 
-    /// Returns a draft made of patterns, if few shapes are on offer and the best draft so far is not known to be good.
-    fn by_patterns(&self, begun: &Begun, known: &Draft) -> Option<Draft> {
-        let few = self.shape_index.basic.len() <= PATTERN_SHAPES && begun.rest.left >= PATTERN_UNITS;
+    /// Returns a draft with split prices.
+    fn split(&self, mut pass: Begun, settings: Settings, price_model: PriceModel) -> Constructed {
+        let mut seen = Patterns::default();
+        self.construct(&mut pass, settings, &price_model, Some(&mut seen));
+        Constructed { draft: self.end(pass), price_model, seen }
+    }
+
+    /// Returns a draft made of patterns, if few shapes are on offer or prices do not follow resources, and the best
+    /// draft so far is not known to be good.
+    fn by_patterns(&self, begun: &Begun, known: &Constructed) -> Option<Draft> {
+        let Constructed { draft: known, price_model, .. } = known;
+        let values = if self.has_many_shapes() { Some(price_model.split_values()?) } else { None };
         let limited = !known.left.is_empty() && begun.headroom.binds();
-        if !few || limited || self.compiled.options.passes <= 1 || known.opened.is_empty() {
+        if begun.rest.left < PATTERN_UNITS || limited || self.compiled.options.passes <= 1 || known.opened.is_empty() {
             return None;
         }
         let demands = self.shape_index.demands(&begun.rest, begun.rest.least_nodes(&self.grouped.rules.host));
@@ -167,10 +195,12 @@ impl<'a> Drafting<'a> {
         }
         let mut pass = begun.clone();
         let (rest, headroom) = (&mut pass.rest, &mut pass.headroom);
-        pass.opened.extend(patterns::open(self.shape_index, self.grouped, rest, headroom, &known.opened)?);
-        let tails = PORTFOLIO.iter().take(2).map(|settings| {
+        pass.opened.extend(patterns::open(self.shape_index, self.grouped, rest, headroom, (&known.opened, values))?);
+        // Split prices name their shapes: the settings make no difference.
+        let passes = if matches!(price_model, PriceModel::Split(_)) { 1 } else { 2 };
+        let tails = PORTFOLIO.iter().take(passes).map(|settings| {
             let mut pass = pass.clone();
-            self.construct(&mut pass, *settings, &PriceModel::Fluid, None);
+            self.construct(&mut pass, *settings, price_model, None);
             self.end(pass)
         });
         tails.reduce(|best, other| if other.saves(&best, 0.0) { other } else { best })
@@ -184,7 +214,8 @@ impl<'a> Drafting<'a> {
         }
         let mut drafts = Vec::new();
         if let Some(splits) = PriceModel::split(self.shape_index, &begun.rest, &self.grouped.rules.host) {
-            drafts.push(self.best_by_splits(&begun, PORTFOLIO[0], &splits));
+            let known = self.split(begun.clone(), PORTFOLIO[0], splits);
+            drafts.push(self.chosen_again(&begun, known).draft);
         }
         for settings in PORTFOLIO {
             let mut pass = begun.clone();
@@ -194,25 +225,24 @@ impl<'a> Drafting<'a> {
         drafts
     }
 
-    /// Returns the best draft with split prices, choosing again among the contents that were considered.
-    fn best_by_splits(&self, begun: &Begun, settings: Settings, price_model: &PriceModel) -> Draft {
+    /// Returns the best of `known` and, if its prices are split, of drafts that choose again among the contents that
+    /// were considered.
+    fn chosen_again(&self, begun: &Begun, mut known: Constructed) -> Constructed {
         let unlimited = begun.headroom.allows_any(self.compiled, self.shape_index.basic, begun.rest.left);
-        let choice = unlimited.then(|| Choice::new(self.shape_index, self.grouped, &begun.rest)).flatten();
-        let mut seen = Patterns::default();
-        let mut pass = begun.clone();
-        self.construct(&mut pass, settings, price_model, choice.is_some().then_some(&mut seen));
-        let mut best = self.end(pass);
-        let Some(mut choice) = choice else { return best };
+        let is_split = matches!(known.price_model, PriceModel::Split(_));
+        let choice =
+            (unlimited && is_split).then(|| Choice::new(self.shape_index, self.grouped, &begun.rest)).flatten();
+        let Some(mut choice) = choice else { return known };
         for _ in 0..CHOICES {
             let mut pass = begun.clone();
-            pass.opened.extend(choice.open(&mut pass.rest, &seen));
-            self.construct(&mut pass, settings, price_model, Some(&mut seen));
+            pass.opened.extend(choice.open(&mut pass.rest, &known.seen));
+            self.construct(&mut pass, PORTFOLIO[0], &known.price_model, Some(&mut known.seen));
             let other = self.end(pass);
-            if other.beats(&best) {
-                best = other;
+            if other.beats(&known.draft) {
+                known.draft = other;
             }
         }
-        best
+        known
     }
 
     fn begin(&self) -> Begun {

@@ -8,7 +8,7 @@
 //!                local_search (few nodes: some are emptied, their pods placed again in any zone) ◄────────────┤
 //!                search (at most 8 pods: every placement) ◄───────────────────────────────────────────────────┘
 //!   (if prices do not follow resources: construct ─► recombine ─► construct the rest, twice)
-//!   (if few shapes are on offer: construct ─► patterns ─► construct the rest)
+//!   (if few shapes are on offer, or nodes are small: construct ─► patterns ─► construct the rest)
 //! around all: preferences (those with a price: planned with and without, and compared)
 //! before all: shares (if rules use labels with many values) ─► order in which pods are planned
 //!             hopeless ─► pods that no node can hold are set aside
@@ -27,7 +27,7 @@ mod construct;
 mod drafts;
 mod exact;
 mod existing;
-mod existing_nodes;
+pub(crate) mod existing_nodes;
 mod fill;
 mod finish;
 mod first_fit;
@@ -37,7 +37,7 @@ mod hopeless;
 mod item_blocks;
 mod leftovers;
 mod local_search;
-mod patterns;
+pub(crate) mod patterns;
 mod preferences;
 pub(crate) mod pricing;
 mod recombine;

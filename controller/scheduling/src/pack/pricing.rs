@@ -66,6 +66,14 @@ impl PriceModel {
         split_prices(shape_index, unplaced, Start::Fluid(&duals)).map(|split_prices| Self::Split(Rc::new(split_prices)))
     }
 
+    /// Returns the value of a unit by kind, if these are split prices.
+    pub(crate) fn split_values(&self) -> Option<&[f64]> {
+        match self {
+            Self::Split(split_prices) => Some(&split_prices.values),
+            Self::Unknown | Self::Fluid => None,
+        }
+    }
+
     /// Returns split prices of the remaining units, starting from the `known` ones of a larger demand.
     pub(crate) fn again(known: &SplitPrices, shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand) -> Option<Self> {
         split_prices(shape_index, unplaced, Start::Near(&known.split))

@@ -34,7 +34,8 @@ impl Generation<'_> {
         bins: &mut Vec<Bin>,
     ) {
         let mut filler = Filler::new(&self.grouped.rules.host, unplaced);
-        let mut used = choice.used.clone();
+        let is_dealt = |at: usize| !self.markets[self.patterns[at].market as usize].is_fluid;
+        let mut used: Vec<(usize, f64)> = choice.used.iter().copied().filter(|&(at, _)| is_dealt(at)).collect();
         used.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let whole: f64 = used.iter().map(|(_, copies)| copies.floor()).sum();
         let parts: f64 = used.iter().map(|(_, copies)| copies.fract()).sum();
@@ -70,7 +71,7 @@ impl Generation<'_> {
             }
             let Some((cell, content)) = self.gather(unplaced, filler, pattern, market) else { return };
             let worth: f64 = pattern.content.iter().map(|&(row, count)| values[row as usize] * f64::from(count)).sum();
-            if self.value_of(unplaced, &content, pattern, values) < COMPLETE * worth.min(market.price) {
+            if self.value_of(&content, pattern, values) < COMPLETE * worth.min(market.price) {
                 return;
             }
             headroom.spend(compiled, market.shape, 1);
@@ -80,14 +81,11 @@ impl Generation<'_> {
     }
 
     /// Returns the value of `content`, counting only batches of the rows of a pattern.
-    fn value_of(&self, unplaced: &RemainingDemand, content: &Content, pattern: &Pattern, values: &[f64]) -> f64 {
+    fn value_of(&self, content: &Content, pattern: &Pattern, values: &[f64]) -> f64 {
         let value = |&(batch, count): &(u32, u32)| {
-            let kind = unplaced.batches[batch as usize].kind;
-            let row = pattern.content.iter().find(|&&(row, _)| {
-                let row = &self.rows[row as usize];
-                row.kind == kind && row.batches.contains(&batch)
-            });
-            row.map_or(0.0, |&(row, _)| values[row as usize] * f64::from(count))
+            let row = self.row_of_batch[batch as usize];
+            let is_held = pattern.content.iter().any(|&(held, _)| held == row);
+            if is_held { values[row as usize] * f64::from(count) } else { 0.0 }
         };
         content.iter().map(value).sum()
     }
@@ -117,7 +115,9 @@ impl Generation<'_> {
         for (_, cell) in cells {
             let goes = |batch: &u32| {
                 let one = &unplaced.batches[*batch as usize];
-                one.left() > 0 && unplaced.masks[one.mask as usize].contains(cell)
+                let signature = unplaced.kinds[one.kind as usize].signature as usize;
+                let is_admitted = self.grouped.admits[signature][cell].contains(market.shape);
+                one.left() > 0 && is_admitted && unplaced.masks[one.mask as usize].contains(cell)
             };
             let of_row = |row: u32| self.rows[row as usize].batches.iter().copied().filter(goes);
             let batches: Vec<(Vec<u32>, u32)> =

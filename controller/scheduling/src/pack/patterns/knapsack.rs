@@ -10,13 +10,14 @@
 //! are divided into [`CELLS`] cells and requests rounded to the nearest number of cells; errors of several pods cancel
 //! out. Content that then does not fit is repaired with the exact amounts, which also decide the other columns.
 
-use crate::compile::{CPU, MEMORY, fits};
+use super::mend::{holds, mend};
+use crate::compile::{CPU, MEMORY};
 
 /// Maximum number of cells of a scaled column.
 const CELLS: i32 = 128;
 
 /// Maximum capacity of a column that is not scaled.
-const EXACT: i32 = 192;
+const EXACT: i32 = 256;
 
 /// Item that may be put on the node.
 #[derive(Debug, Clone)]
@@ -82,20 +83,39 @@ impl Knapsack {
         room[CPU] <= EXACT && room[MEMORY] <= EXACT
     }
 
-    /// Returns the best content found for a node with this room, as (item, number of units). Each item must fit by
-    /// itself. With `up`, sizes are rounded up.
-    pub(super) fn fill(&mut self, room: &[i32], items: &[Item<'_>], up: bool) -> Vec<(usize, u32)> {
-        let width = cells(room[CPU]) as usize + 1;
-        let height = cells(room[MEMORY]) as usize + 1;
-        let grid = width * height;
+    /// Returns the best content found for a node with this room, and the best with each item if its value is at least
+    /// `least`. Each item must fit by itself. With `up`, sizes are rounded up.
+    pub(super) fn fill(&mut self, room: &[i32], items: &[Item<'_>], up: bool, least: f64) -> Vec<Filling> {
+        let grid = Grid { width: cells(room[CPU]) as usize + 1, height: cells(room[MEMORY]) as usize + 1 };
         let scale = |item: &Item<'_>| {
-            let cores = scaled(item.sizes[CPU], room[CPU], up).min(width - 1);
-            let memory = scaled(item.sizes[MEMORY], room[MEMORY], up).min(height - 1);
-            // An item of size zero would be taken without end.
-            if cores == 0 && memory == 0 { (1.min(width - 1), 0) } else { (cores, memory) }
+            let cores = scaled(item.sizes[CPU], room[CPU], up).min(grid.width - 1);
+            let memory = scaled(item.sizes[MEMORY], room[MEMORY], up).min(grid.height - 1);
+            (cores, memory)
         };
-        let scaled: Vec<(usize, usize)> = items.iter().map(scale).collect();
+        let solved = self.solve(grid, items, items.iter().map(scale).collect());
+        self.contents(&solved, (grid.width - 1, grid.height - 1), (room, least), items)
+    }
+
+    /// Like [`Knapsack::fill`] for several rooms with exact grids: the solution for the largest has those of all.
+    pub(super) fn fill_all(&mut self, rooms: &[(&[i32], f64)], items: &[Item<'_>]) -> Vec<Vec<Filling>> {
+        let most = |column: usize| rooms.iter().map(|(room, _)| room[column].max(0)).max().unwrap_or(0) as usize;
+        let grid = Grid { width: most(CPU) + 1, height: most(MEMORY) + 1 };
+        let sizes = |item: &Item<'_>| (item.sizes[CPU].max(0) as usize, item.sizes[MEMORY].max(0) as usize);
+        let solved = self.solve(grid, items, items.iter().map(sizes).collect());
+        let solved = Solved { is_exact: true, ..solved };
+        let contents = |&(room, least): &(&[i32], f64)| {
+            let at = (room[CPU].max(0) as usize, room[MEMORY].max(0) as usize);
+            self.contents(&solved, at, (room, least), items)
+        };
+        rooms.iter().map(contents).collect()
+    }
+
+    fn solve(&mut self, grid: Grid, items: &[Item<'_>], mut scaled: Vec<(usize, usize)>) -> Solved {
+        let Grid { width, height } = grid;
+        // An item of size zero would be taken without end.
+        scaled.iter_mut().filter(|size| **size == (0, 0)).for_each(|size| size.0 = 1.min(width - 1));
         let passes = passes(items, &scaled, width, height);
+        let grid = width * height;
         self.best.clear();
         self.best.resize(grid, 0.0);
         self.took.clear();
@@ -126,10 +146,50 @@ impl Knapsack {
                 }
             }
         }
+        Solved { passes, scaled, width, grid, is_exact: false }
+    }
+
+    /// Returns the contents of the cell `at` of the last solution, repaired for `room`: the best one, and the best with
+    /// each item that is worth at least `least`.
+    fn contents(
+        &self,
+        solved: &Solved,
+        (cores, memory): (usize, usize),
+        (room, least): (&[i32], f64),
+        items: &[Item<'_>],
+    ) -> Vec<Filling> {
+        let worth =
+            |counts: &Filling| counts.iter().map(|&(item, count)| items[item].value * f64::from(count)).sum::<f64>();
+        let mut found = vec![self.content(solved, memory * solved.width + cores, None, room, items)];
+        for (item, &(width, height)) in solved.scaled.iter().enumerate() {
+            if width > cores || height > memory {
+                continue;
+            }
+            let at = (memory - height) * solved.width + cores - width;
+            let most = items[item].value + f64::from(self.best[at]);
+            if most >= least && found[0].iter().all(|&(other, _)| other != item) {
+                let content = self.content(solved, at, Some(item), room, items);
+                if worth(&content) >= least {
+                    found.push(content);
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the content of the cell `at` of the last solution, with a unit of `item` if given, repaired for `room`.
+    fn content(
+        &self,
+        solved: &Solved,
+        mut at: usize,
+        item: Option<usize>,
+        room: &[i32],
+        items: &[Item<'_>],
+    ) -> Filling {
         let mut counts = vec![0_u32; items.len()];
-        let mut at = grid - 1;
-        for (number, pass) in passes.iter().enumerate().rev() {
-            let took = &self.took[number * grid..][..grid];
+        item.into_iter().for_each(|item| counts[item] += 1);
+        for (number, pass) in solved.passes.iter().enumerate().rev() {
+            let took = &self.took[number * solved.grid..][..solved.grid];
             loop {
                 let mark = usize::from(took[at]);
                 if mark == 0 {
@@ -141,15 +201,45 @@ impl Knapsack {
                     Pass::Choice(members) => (members[mark - 1], 1),
                 };
                 counts[item] += count;
-                at -= (scaled[item].1 * width + scaled[item].0) * count as usize;
+                let (cores, memory) = solved.scaled[item];
+                at -= (memory * solved.width + cores) * count as usize;
                 if !matches!(pass, Pass::Any(_)) {
                     break;
                 }
             }
         }
+        let filling = |counts: &[u32]| {
+            (0..).zip(counts).filter(|(_, count)| **count > 0).map(|(item, &count)| (item, count)).collect()
+        };
+        let found: Filling = filling(&counts);
+        if solved.is_exact && holds(room, items, &found) {
+            return found;
+        }
         mend(room, items, &mut counts);
-        counts.into_iter().enumerate().filter(|&(_, count)| count > 0).collect()
+        filling(&counts)
     }
+}
+
+/// Content of a node as items with the number of units of each.
+pub(super) type Filling = Vec<(usize, u32)>;
+
+/// Number of cells of a grid in each direction.
+#[derive(Debug, Clone, Copy)]
+struct Grid {
+    width: usize,
+    height: usize,
+}
+
+/// Solution from which contents are read.
+struct Solved {
+    passes: Vec<Pass>,
+    /// Sizes of the items, in cells of cpu and memory.
+    scaled: Vec<(usize, usize)>,
+    width: usize,
+    /// Number of all cells.
+    grid: usize,
+    /// True if sizes are not scaled.
+    is_exact: bool,
 }
 
 /// Returns the passes for some items: first choices, split so that their marks fit a byte, then the other items,
@@ -236,116 +326,10 @@ fn offer(best: &mut [f32], below: &[f32], took: &mut [u8], value: f32, mark: u8)
     }
 }
 
-/// Repairs a content: removes units that exceed the exact amounts or the rules, adds units that still fit, and
-/// exchanges units one for one while that increases the value.
-fn mend(room: &[i32], items: &[Item<'_>], counts: &mut [u32]) {
-    let mut held = Held::new(room, items, counts);
-    while let Some(least) = held.least_of_too_much() {
-        held.put(least, -1);
-    }
-    held.top_up();
-    for _ in 0..MOST_EXCHANGES {
-        let Some((out, into)) = held.best_exchange() else { break };
-        held.put(out, -1);
-        held.put(into, 1);
-        held.top_up();
-    }
-}
-
-/// Maximum number of exchanges; more than two are rare.
-const MOST_EXCHANGES: usize = 8;
-
-/// Content being repaired.
-struct Held<'a> {
-    items: &'a [Item<'a>],
-    counts: &'a mut [u32],
-    /// Room left by column; negative if exceeded.
-    left: Vec<i32>,
-    /// Items by value per share of the room that they take, highest first.
-    order: Vec<usize>,
-}
-
-impl<'a> Held<'a> {
-    fn new(room: &[i32], items: &'a [Item<'a>], counts: &'a mut [u32]) -> Self {
-        let share = |item: &Item<'_>| {
-            let each = item.sizes.iter().zip(room).filter(|(_, room)| **room > 0);
-            each.map(|(&size, &room)| f64::from(size) / f64::from(room)).fold(1e-9, f64::max)
-        };
-        let worth: Vec<f64> = items.iter().map(|item| item.value / share(item)).collect();
-        let mut order: Vec<usize> = (0..items.len()).collect();
-        order.sort_by(|&a, &b| worth[b].total_cmp(&worth[a]).then(a.cmp(&b)));
-        let mut left = room.to_vec();
-        for (item, &count) in items.iter().zip(&*counts) {
-            left.iter_mut().zip(item.sizes).for_each(|(left, &size)| *left -= size * count as i32);
-        }
-        Self { items, counts, left, order }
-    }
-
-    fn put(&mut self, item: usize, times: i32) {
-        self.counts[item] = self.counts[item].saturating_add_signed(times);
-        self.left.iter_mut().zip(self.items[item].sizes).for_each(|(left, &size)| *left -= size * times);
-    }
-
-    /// Returns the number of units held that share a rule with `item`.
-    fn together(&self, item: usize) -> u32 {
-        let Some((rule, _)) = self.items[item].apart else { return 0 };
-        let shares = |other: &Item<'_>| other.apart.is_some_and(|(one, _)| one == rule);
-        self.items.iter().zip(&*self.counts).filter(|(other, _)| shares(other)).map(|(_, &count)| count).sum()
-    }
-
-    /// Returns the least valuable item among those that exceed the room or a rule.
-    fn least_of_too_much(&self) -> Option<usize> {
-        let too_much = |&item: &usize| {
-            let one = &self.items[item];
-            let overdrawn = one.sizes.iter().zip(&self.left).any(|(&size, &left)| size > 0 && left < 0);
-            let crowded = one.apart.is_some_and(|(_, limit)| self.together(item) > limit);
-            self.counts[item] > 0 && (overdrawn || crowded || self.counts[item] > one.most)
-        };
-        self.order.iter().rev().copied().find(too_much)
-    }
-
-    fn top_up(&mut self) {
-        for at in 0..self.order.len() {
-            let item = self.order[at];
-            let one = &self.items[item];
-            while self.counts[item] < one.most
-                && fits(one.sizes, &self.left)
-                && one.apart.is_none_or(|(_, limit)| self.together(item) < limit)
-            {
-                self.put(item, 1);
-            }
-        }
-    }
-
-    /// Returns the pair of items (out, in) whose exchange gains the most.
-    fn best_exchange(&self) -> Option<(usize, usize)> {
-        let mut best: Option<(usize, usize)> = None;
-        let mut most = 1e-9;
-        for out in (0..self.items.len()).filter(|&item| self.counts[item] > 0) {
-            let freed = &self.items[out];
-            for (into, one) in self.items.iter().enumerate() {
-                let gain = one.value - freed.value;
-                let mut columns = one.sizes.iter().zip(freed.sizes).zip(&self.left);
-                if gain > most * one.value.max(1e-12)
-                    && self.counts[into] < one.most
-                    && columns.all(|((&size, &free), &left)| size == 0 || size <= left + free)
-                    && one.apart.is_none_or(|(rule, limit)| {
-                        let leaves = freed.apart.is_some_and(|(other, _)| other == rule);
-                        self.together(into) < limit + u32::from(leaves)
-                    })
-                {
-                    most = gain / one.value.max(1e-12);
-                    best = Some((out, into));
-                }
-            }
-        }
-        best
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compile::fits;
 
     /// Returns a deterministic pseudo-random number less than `below`.
     fn draw(state: &mut u64, below: u64) -> u64 {
@@ -389,7 +373,7 @@ mod tests {
                 let most = draw(state, 4) as u32 + 1;
                 items.push(Item { row, sizes, value: draw(state, 40) as f64 / 8.0 + 0.1, most, apart });
             }
-            let content = Knapsack::default().fill(&room, &items, false);
+            let content = Knapsack::default().fill(&room, &items, false, f64::INFINITY).swap_remove(0);
             let worth: f64 = content.iter().map(|&(item, count)| items[item].value * f64::from(count)).sum();
             let best = most(&room, &items, 0, &mut Vec::new());
             assert!((worth - best).abs() < 1e-3, "{worth} of {best}: {room:?} {items:?} {content:?}");
@@ -409,7 +393,8 @@ mod tests {
                 .zip(&sizes)
                 .map(|(row, sizes)| Item { row, sizes, value: value(sizes), most: 50, apart: None })
                 .collect();
-            let contents = [false, true].map(|up| Knapsack::default().fill(&room, &items, up));
+            let contents =
+                [false, true].map(|up| Knapsack::default().fill(&room, &items, up, f64::INFINITY).swap_remove(0));
             let worth = contents.map(|content| {
                 let mut sums = [0; 3];
                 for &(item, count) in &content {

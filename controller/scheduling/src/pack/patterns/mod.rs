@@ -1,57 +1,73 @@
 //! Pattern packing: a linear program over whole contents of nodes, generated on demand (column generation, Gilmore and
 //! Gomory 1961).
 //!
-//! If few types are on offer, or replicas with anti-affinity need most of the nodes, no price per core and gibibyte
-//! tells which pods fit well together: a node filled by its own value leaves a mix for the others that wastes half of a
-//! resource.
+//! If few types are on offer, replicas with anti-affinity need most of the nodes, or the cheapest nodes are small, no
+//! price per core and gibibyte tells which pods fit well together: a node filled by its own value leaves a mix for the
+//! others that wastes half of a resource.
 //!
 //! ```text
-//!  known plan ──► patterns ──► program: cover every row at the least price ──► duals ──► knapsack for each market
+//!  known plan ──► patterns ──► program: cover every row at the least price ──► values ──► contents for each market
 //!                    ▲                                                                        │
-//!                    └──────────────── a content with a value above its price ◄───────────────┘
+//!                    └────────────── contents with a value above their price ◄────────────────┘
 //!  program ──► whole copies as bins ──► batches distributed under the rules ──► repeat for the rest ──► bins filled up
 //! ```
 //!
 //! A row is demand that patterns do not distinguish, mostly a size; a market is a shape in equivalent cells. Slots of a
 //! row are interchangeable, so rules between workloads cost almost nothing: the batches with the most constraints are
 //! assigned first. The rest that no bin takes is packed like any other plan. All work is counted in cells of knapsacks,
-//! so the same input always gives the same plan.
+//! pivots and patterns, so the same input always gives the same plan.
+//!
+//! With many types on offer only those are markets that may be worth their price under the values of the known plan
+//! ([`scopes`]), rows of nearly the same size are merged, and large nodes are filled in fractions: they hold any mix.
+//! The program over such rows also proves a bound ([`parts`]).
 
 mod bins;
+mod contents;
 mod knapsack;
+mod mend;
+mod program;
 mod rows;
+mod scopes;
 
+use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::construct::OpenedNode;
 use super::groups::Grouped;
 use super::remaining_demand::RemainingDemand;
 use super::shape_index::{Headroom, ShapeIndex};
-use crate::pack::relaxation::simplex::{Column, Program};
 
-use knapsack::{Item, Knapsack};
+use bins::Bin;
+use knapsack::Knapsack;
 use rows::{Market, Row};
+use scopes::Scope;
 
 /// Budget of knapsack cells per unit, about ten microseconds.
 const STEPS_PER_UNIT: usize = 40_000;
 
+/// Maximum number of patterns per row; twenty to forty are usual.
+const PATTERNS_PER_ROW: usize = 64;
+
+/// Part of the budget of all units that all scopes have in equal parts, as a divisor.
+const EQUAL_PART: usize = 4;
+
 /// Maximum budget of knapsack cells.
 const MOST_STEPS: usize = 1_500_000_000;
 
-/// Maximum number of pivots of a program per row.
-const PIVOTS: usize = 12;
-
 /// Minimum value of a content above its price, as a share of the price, to become a column.
 const WORTHWHILE: f64 = 0.0005;
-
-/// Value of a known content above its price, as a share of the price, at which no better one is searched.
-const GOOD: f64 = 0.02;
 
 /// Minimum saving over a known plan that the program must promise, as a share of its price.
 pub(super) const SAVES: f64 = 0.001;
 
 /// Maximum number of programs: the first for all units, the others for those that whole copies leave.
 const ROUNDS: usize = 12;
+
+/// The same if many shapes are on offer: the rest is packed nearly as well without patterns.
+const ROUNDS_OF_MANY: usize = 3;
+
+/// Minimum value of a pattern that is kept for the rest, as a share of its price.
+const NEARLY: f64 = 0.995;
 
 /// Content of a node in a market.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -66,13 +82,17 @@ struct Generation<'a> {
     shape_index: &'a ShapeIndex<'a>,
     grouped: &'a Grouped,
     rows: Vec<Row>,
+    /// Row of each batch; `u32::MAX` if it is of none.
+    row_of_batch: Vec<u32>,
     markets: Vec<Market>,
     seen: FxHashSet<Pattern>,
     patterns: Vec<Pattern>,
     knapsack: Knapsack,
-    /// Value per dollar of the content last found, by market.
-    gains: Vec<f64>,
     steps: usize,
+    /// True if no more patterns are searched for what whole copies leave.
+    is_rest: bool,
+    /// Value of a unit by row under which no content that was found is worth more than its price, nearly.
+    proven: Vec<f64>,
 }
 
 /// Solution of a program.
@@ -85,43 +105,84 @@ struct Choice {
     values: Vec<f64>,
 }
 
-/// Opens nodes for most of `unplaced`, as an alternative to the plan `known`; the rest stays in `unplaced`. Returns
-/// `None` if that promises no saving or would take too long.
+/// Opens nodes for most of `unplaced`, as an alternative to the plan `known`; the rest stays in `unplaced`. If many
+/// shapes are on offer, `values` are split prices of a unit by kind. Returns `None` if patterns promise no saving or
+/// would take too long.
 pub(super) fn open(
     shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
     unplaced: &mut RemainingDemand,
     headroom: &mut Headroom,
-    known: &[OpenedNode],
+    (known, values): (&[OpenedNode], Option<&[f64]>),
 ) -> Option<Vec<OpenedNode>> {
-    let mut generation = Generation::new(shape_index, grouped, unplaced, headroom, known)?;
-    let price: f64 = known.iter().filter(|node| node.reserved.is_none()).map(|node| node.price).sum();
-    let mut choice = generation.choose(unplaced)?;
-    if choice.price > (1.0 - SAVES) * price {
+    let scopes = scopes::scopes(shape_index, grouped, unplaced, headroom, known, values)?;
+    let mut generations = Vec::new();
+    let mut promised = 0.0;
+    for scope in &scopes {
+        generations.push(Generation::new(shape_index, grouped, unplaced, headroom, known, scope)?);
+    }
+    // Copies are opened of nodes that hold few units only.
+    let opens = |generation: &Generation<'_>| generation.markets.iter().any(|market| !market.is_fluid);
+    if !generations.iter().any(opens) {
         return None;
     }
-    let mut bins = Vec::new();
-    for _ in 0..ROUNDS {
-        let opened = bins.len();
-        generation.deal(unplaced, headroom, &choice, &mut bins);
-        if bins.len() == opened || unplaced.left == 0 {
-            break;
-        }
-        match generation.choose(unplaced) {
-            Some(next) => choice = next,
-            None => break,
-        }
+    let mut chosen = Vec::new();
+    for mut generation in generations {
+        let Some(choice) = generation.choose(unplaced) else { continue };
+        promised += choice.price;
+        chosen.push((generation, choice));
     }
-    generation.fill_up(unplaced, &mut bins);
-    bins.iter_mut().for_each(|bin| generation.move_down(unplaced, headroom, bin));
-    let opened = bins.into_iter().map(|bin| OpenedNode {
-        shape: bin.shape,
-        cell: bin.cell,
-        price: bin.price,
-        units: bin.units,
-        reserved: None,
-    });
-    Some(opened.collect())
+    let price: f64 = known.iter().filter(|node| node.reserved.is_none()).map(|node| node.price).sum();
+    if promised > (1.0 - SAVES) * price {
+        return None;
+    }
+    let dealt: Vec<(Generation<'_>, Vec<Bin>)> = chosen
+        .into_iter()
+        .map(|(mut generation, choice)| {
+            let bins = generation.dealt(unplaced, headroom, choice);
+            (generation, bins)
+        })
+        .collect();
+    let mut opened = Vec::new();
+    for (generation, mut bins) in dealt {
+        generation.fill_up(unplaced, &mut bins);
+        bins.iter_mut().for_each(|bin| generation.move_down(unplaced, headroom, bin));
+        opened.extend(bins.into_iter().map(|bin| OpenedNode {
+            shape: bin.shape,
+            cell: bin.cell,
+            price: bin.price,
+            units: bin.units,
+            reserved: None,
+        }));
+    }
+    Some(opened)
+}
+
+/// Batches that compete for the same cells, with the value of a unit of each.
+pub(crate) struct Part {
+    pub(crate) cells: FixedBitSet,
+    pub(crate) values: Vec<(u32, f64)>,
+}
+
+/// Returns the values of a program over the patterns for `unplaced`, rules between pods left out, as a proposal for a
+/// bound: no content that was found is worth more than its price. `values` are those of a unit by kind to start from.
+pub(crate) fn parts(
+    shape_index: &ShapeIndex<'_>,
+    grouped: &Grouped,
+    unplaced: &RemainingDemand,
+    headroom: &Headroom,
+    values: &[f64],
+) -> Option<Vec<Part>> {
+    let scopes = scopes::scopes(shape_index, grouped, unplaced, headroom, &[], Some(values))?;
+    let part = |mut scope: Scope<'_>| {
+        scope.is_bound = true;
+        let mut generation = Generation::new(shape_index, grouped, unplaced, headroom, &[], &scope)?;
+        generation.choose(unplaced);
+        let batches = generation.rows.iter().zip(&generation.proven);
+        let batches = batches.flat_map(|(row, &value)| row.batches.iter().map(move |&batch| (batch, value)));
+        Some(Part { values: batches.collect(), cells: scope.cells.clone() })
+    };
+    scopes.into_iter().map(part).collect()
 }
 
 impl<'a> Generation<'a> {
@@ -131,23 +192,31 @@ impl<'a> Generation<'a> {
         unplaced: &RemainingDemand,
         headroom: &Headroom,
         known: &[OpenedNode],
+        scope: &Scope<'_>,
     ) -> Option<Self> {
-        let rows = rows::rows(shape_index, grouped, unplaced, known.len())?;
-        let steps = (STEPS_PER_UNIT * unplaced.left).min(MOST_STEPS);
+        let rows = rows::rows(shape_index, grouped, unplaced, known.len(), scope)?;
+        let units: usize = rows.iter().map(|row| row.left(unplaced)).sum();
+        let steps = (STEPS_PER_UNIT * (units + unplaced.left / (EQUAL_PART * scope.count))).min(MOST_STEPS);
         let grid = |shape: usize| Knapsack::grid(&shape_index.compiled.shapes[shape].room);
         // About as many columns as rows are generated, each with at least one knapsack.
-        let least = shape_index.basic.iter().map(|&shape| grid(shape)).min()?;
-        if rows.len() * rows.len() * least > steps {
+        let least = scope.shapes.iter().map(|&shape| grid(shape)).min()?;
+        if scope.values.is_none() && rows.len() * rows.len() * least > steps {
             return None;
         }
-        let markets = rows::markets(shape_index, grouped, unplaced, headroom, &rows)?;
-        let sweep: usize = markets.iter().map(|market| grid(market.shape)).sum::<usize>() * rows.len();
-        let is_held = |row: usize| markets.iter().any(|market| market.rows.contains(row));
-        if sweep > steps || !(0..rows.len()).all(is_held) {
+        let markets = rows::markets(shape_index, grouped, unplaced, headroom, (scope, &rows))?;
+        let filled = markets.iter().filter(|market| !market.is_fluid);
+        let sweep: usize = filled.map(|market| grid(market.shape)).sum::<usize>() * rows.len();
+        if scope.values.is_none() && sweep > steps {
             return None;
         }
-        let gains = vec![f64::INFINITY; markets.len()];
+        let value = |row: &Row| scope.values.map_or(0.0, |values| scope.scale * values[row.kind as usize]);
+        let proven = rows.iter().map(value).collect();
+        let mut row_of_batch = vec![u32::MAX; unplaced.batches.len()];
+        for (row, one) in (0..).zip(&rows) {
+            one.batches.iter().for_each(|&batch| row_of_batch[batch as usize] = row);
+        }
         let mut generation = Self {
+            row_of_batch,
             shape_index,
             grouped,
             rows,
@@ -155,14 +224,50 @@ impl<'a> Generation<'a> {
             seen: FxHashSet::default(),
             patterns: Vec::new(),
             knapsack: Knapsack::default(),
-            gains,
             steps,
+            is_rest: false,
+            proven,
         };
         generation.learn(unplaced, known);
         for row in 0..generation.rows.len() {
             generation.learn_alone(unplaced, row);
         }
         Some(generation)
+    }
+
+    /// Opens copies of patterns, of `choice` first, as long as the programs for the rest have whole copies.
+    fn dealt(&mut self, unplaced: &mut RemainingDemand, headroom: &mut Headroom, mut choice: Choice) -> Vec<Bin> {
+        let mut bins = Vec::new();
+        let rounds = if self.markets.iter().any(|market| market.is_fluid) { ROUNDS_OF_MANY } else { ROUNDS };
+        for _ in 0..rounds {
+            let opened = bins.len();
+            self.deal(unplaced, headroom, &choice, &mut bins);
+            if bins.len() == opened || unplaced.left == 0 {
+                break;
+            }
+            if !self.is_rest && self.markets.iter().any(|market| market.is_fluid) {
+                self.is_rest = true;
+                self.forget(&choice.values);
+            }
+            match self.choose(unplaced) {
+                Some(next) => choice = next,
+                None => break,
+            }
+        }
+        bins
+    }
+
+    /// Keeps the patterns that are nearly worth their price: the rest is much like the whole, and needs no others.
+    fn forget(&mut self, values: &[f64]) {
+        let worth = |pattern: &Pattern| {
+            let content = pattern.content.iter().map(|&(row, count)| values[row as usize] * f64::from(count));
+            content.sum::<f64>()
+        };
+        let markets = &self.markets;
+        self.patterns.retain(|pattern| {
+            let market = &markets[pattern.market as usize];
+            worth(pattern) > NEARLY * market.price * f64::from(market.nodes())
+        });
     }
 
     /// Adds the contents of a plan as patterns.
@@ -178,139 +283,43 @@ impl<'a> Generation<'a> {
             let rows = node.units.iter().map(|unit| row_of.get(unit).copied());
             let Some(mut rows) = rows.collect::<Option<Vec<u32>>>() else { continue };
             rows.sort_unstable();
-            let content = rows.chunk_by(|a, b| a == b).map(|some| (some[0], some.len() as u32)).collect();
-            self.note(Pattern { market: market as u32, content });
+            let content: Vec<(u32, u32)> =
+                rows.chunk_by(|a, b| a == b).map(|some| (some[0], some.len() as u32)).collect();
+            // The largest units of merged rows may not fit together.
+            if self.holds(unplaced, market, &content) {
+                self.note_of_node(market, content);
+            }
         }
+    }
+
+    /// Returns true if a node of a market has room for a content.
+    fn holds(&self, unplaced: &RemainingDemand, market: usize, content: &[(u32, u32)]) -> bool {
+        let mut room = self.shape_index.compiled.shapes[self.markets[market].shape].room.clone();
+        content.iter().all(|&(row, count)| {
+            let sizes = &unplaced.kinds[self.rows[row as usize].kind as usize].sizes;
+            room.iter_mut().zip(&**sizes).for_each(|(room, &size)| *room -= size.saturating_mul(count as i32));
+            room.iter().zip(&**sizes).all(|(&room, &size)| size == 0 || room >= 0)
+        })
     }
 
     /// Adds a pattern with a single row, on the node on which its units cost least.
     fn learn_alone(&mut self, unplaced: &RemainingDemand, row: usize) {
         if let Some((market, count)) = self.cheapest_alone(unplaced, row) {
-            self.note(Pattern { market: market as u32, content: vec![(row as u32, count)] });
+            self.note_of_node(market, vec![(row as u32, count)]);
         }
     }
 
-    /// Adds a pattern and returns its index; `None` if it is known.
-    fn note(&mut self, pattern: Pattern) -> Option<usize> {
-        let is_new = self.seen.insert(pattern.clone());
-        is_new.then(|| {
+    /// Adds the content of one node.
+    fn note_of_node(&mut self, market: usize, mut content: Vec<(u32, u32)>) {
+        let nodes = self.markets[market].nodes();
+        content.iter_mut().for_each(|(_, count)| *count = count.saturating_mul(nodes));
+        self.note(Pattern { market: market as u32, content });
+    }
+
+    /// Adds a pattern if it is new.
+    fn note(&mut self, pattern: Pattern) {
+        if self.patterns.len() < PATTERNS_PER_ROW * self.rows.len() && self.seen.insert(pattern.clone()) {
             self.patterns.push(pattern);
-            self.patterns.len() - 1
-        })
-    }
-
-    /// Returns the cheapest fractional choice of patterns for `unplaced` that the budget allows; `None` if nothing is
-    /// left.
-    fn choose(&mut self, unplaced: &RemainingDemand) -> Option<Choice> {
-        let left: Vec<f64> = self.rows.iter().map(|row| row.left(unplaced) as f64).collect();
-        let demanded: Vec<usize> = (0..self.rows.len()).filter(|&row| left[row] > 0.0).collect();
-        if demanded.is_empty() {
-            return None;
         }
-        let mut row_of = vec![usize::MAX; self.rows.len()];
-        demanded.iter().enumerate().for_each(|(at, &row)| row_of[row] = at);
-        // More expensive than the pattern of the row alone, so that the solution uses patterns only.
-        let alone = |row: usize| {
-            let (market, count) = self.cheapest_alone(unplaced, row)?;
-            Some(2.0 * left[row].max(f64::from(count)) * self.markets[market].price / f64::from(count))
-        };
-        let alone: Vec<f64> = demanded.iter().map(|&row| alone(row)).collect::<Option<_>>()?;
-        let mut program = Program::new(&alone);
-        let mut values = vec![0.0; self.rows.len()];
-        program.solve(PIVOTS * demanded.len(), |duals| {
-            values.fill(0.0);
-            for (&row, dual) in demanded.iter().zip(duals) {
-                values[row] = dual.max(0.0) / left[row];
-            }
-            let at = self.price_out(unplaced, &values, &left)?;
-            let pattern = &self.patterns[at];
-            let demanded = pattern.content.iter().filter(|&&(row, _)| left[row as usize] > 0.0);
-            let covers = demanded.map(|&(row, count)| (row_of[row as usize], f64::from(count) / left[row as usize]));
-            let price = self.markets[pattern.market as usize].price;
-            Some(Column { covers: covers.collect(), price, shape: at })
-        });
-        let price = program.duals().sum();
-        Some(Choice { price, used: program.used(), values })
-    }
-
-    /// Returns the market in which units of a row alone cost least, and the number of them per node.
-    fn cheapest_alone(&self, unplaced: &RemainingDemand, row: usize) -> Option<(usize, u32)> {
-        let one = &self.rows[row];
-        let sizes = &unplaced.kinds[one.kind as usize].sizes;
-        let most = one.apart.map_or(one.most, |(_, limit)| limit.min(one.most)).max(1);
-        let markets = self.markets.iter().enumerate().filter(|(_, market)| market.rows.contains(row));
-        let counted = markets.map(|(number, market)| {
-            let room = &self.shape_index.compiled.shapes[market.shape].room;
-            let by_column = room.iter().zip(&**sizes).filter(|&(_, &size)| size > 0);
-            let holds = by_column.map(|(&room, &size)| room / size).min().unwrap_or(i32::MAX);
-            (number, (holds.max(1) as u32).min(most))
-        });
-        let each = |&(market, count): &(usize, u32)| self.markets[market].price / f64::from(count);
-        counted.min_by(|a, b| each(a).total_cmp(&each(b)))
-    }
-
-    /// Returns a pattern with a value above its price, given the value of a unit of each row: the best known one, or
-    /// the first that the knapsacks find.
-    fn price_out(&mut self, unplaced: &RemainingDemand, values: &[f64], left: &[f64]) -> Option<usize> {
-        let worth = |pattern: &Pattern| {
-            let content = pattern.content.iter().map(|&(row, count)| values[row as usize] * f64::from(count));
-            content.sum::<f64>()
-        };
-        let gains = self.patterns.iter().map(|pattern| worth(pattern) / self.markets[pattern.market as usize].price);
-        let best = gains.enumerate().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
-        let (mut best, mut most) = best.map_or((None, 0.0), |(at, gain)| (Some(at), gain));
-        if most <= 1.0 + GOOD {
-            let mut order: Vec<usize> = (0..self.markets.len()).collect();
-            order.sort_by(|&a, &b| self.gains[b].total_cmp(&self.gains[a]).then(a.cmp(&b)));
-            for market in order {
-                if self.knapsack.steps > self.steps {
-                    break;
-                }
-                let Some((pattern, gain)) = self.best_content(unplaced, market, values, left) else { continue };
-                self.gains[market] = gain;
-                if gain > most.max(1.0 + WORTHWHILE)
-                    && let Some(at) = self.note(pattern)
-                {
-                    (best, most) = (Some(at), gain);
-                    break;
-                }
-            }
-        }
-        best.filter(|_| most > 1.0 + WORTHWHILE)
-    }
-
-    /// Returns the most valuable content of a market, and its value per dollar.
-    fn best_content(
-        &mut self,
-        unplaced: &RemainingDemand,
-        market: usize,
-        values: &[f64],
-        left: &[f64],
-    ) -> Option<(Pattern, f64)> {
-        let one = &self.markets[market];
-        let room = &self.shape_index.compiled.shapes[one.shape].room;
-        let rows = one.rows.ones().filter(|&row| values[row] > 1e-12 && left[row] > 0.0);
-        let item = |row: usize| {
-            let of = &self.rows[row];
-            let most = of.most.min(left[row] as u32);
-            let sizes = &unplaced.kinds[of.kind as usize].sizes;
-            Item { row: row as u32, sizes, value: values[row], most, apart: of.apart }
-        };
-        let items: Vec<Item<'_>> = rows.map(item).collect();
-        if items.is_empty() {
-            return None;
-        }
-        let worth = |content: &[(usize, u32)]| {
-            content.iter().map(|&(item, count)| items[item].value * f64::from(count)).sum::<f64>() / one.price
-        };
-        let mut content = self.knapsack.fill(room, &items, false);
-        if !Knapsack::is_exact(room) && worth(&content) <= 1.0 + WORTHWHILE {
-            let other = self.knapsack.fill(room, &items, true);
-            content = if worth(&other) > worth(&content) { other } else { content };
-        }
-        let gain = worth(&content);
-        let mut content: Vec<(u32, u32)> = content.iter().map(|&(item, count)| (items[item].row, count)).collect();
-        content.sort_unstable();
-        Some((Pattern { market: market as u32, content }, gain))
     }
 }

@@ -3,6 +3,8 @@
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
+use super::knapsack::Knapsack;
+use super::scopes::Scope;
 use crate::compile::fits;
 use crate::pack::groups::Grouped;
 use crate::pack::remaining_demand::RemainingDemand;
@@ -14,6 +16,21 @@ const MOST_ROWS: usize = 512;
 /// Number of rows beyond which demand of different cells is merged; copies of a pattern are then opened where most
 /// units wait.
 const ROWS_BY_CELLS: usize = 192;
+
+/// Number of rows beyond which rows of nearly the same size are merged if many shapes are on offer.
+const MOST_MERGED: usize = 400;
+
+/// Number of rows beyond which too much would be lost by merging them.
+pub(super) const MOST_TO_MERGE: usize = 1200;
+
+/// Share of the value that may be lost by merging rows however few there are.
+const FREELY: f64 = 0.001;
+
+/// The same for a bound, which is that much lower.
+const FREELY_FOR_BOUND: f64 = 0.0003;
+
+/// Maximum share of the value that may be lost by merging rows.
+const AT_COST: f64 = 0.02;
 
 /// Maximum number of markets.
 const MOST_MARKETS: usize = 128;
@@ -28,6 +45,7 @@ type Key = (u32, u32, Option<(u32, u32)>);
 /// Units that patterns do not distinguish.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
+    /// Kind of the largest units, or of the smallest for a bound.
     pub(super) kind: u32,
     /// Anti-affinity rule between the units, and the number of them that a node may hold.
     pub(super) apart: Option<(u32, u32)>,
@@ -52,37 +70,67 @@ pub(super) struct Market {
     /// USD per hour.
     pub(super) price: f64,
     pub(super) rows: FixedBitSet,
+    /// True if a node holds so many units that it can be filled with any: its contents in the program are mixes of two
+    /// rows, and no copies of them are opened.
+    pub(super) is_fluid: bool,
 }
 
-/// Returns the rows of `unplaced`, for which a plan of `nodes` nodes is known; `None` if there are too many.
+/// Part of the units of a fluid node from which a node is fluid whose knapsack is not exact.
+const ROUNDED_FROM: f64 = 4.0;
+
+/// Number of nodes of a fluid market that share a content.
+const FLUID_NODES: u32 = 1000;
+
+impl Market {
+    /// Number of nodes that hold a content of the market together.
+    pub(super) fn nodes(&self) -> u32 {
+        if self.is_fluid { FLUID_NODES } else { 1 }
+    }
+}
+
+/// Returns the rows of some batches of `unplaced`, for which a plan of `nodes` nodes is known; `None` if there are too
+/// many.
 pub(super) fn rows(
     shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
     unplaced: &RemainingDemand,
     nodes: usize,
+    scope: &Scope<'_>,
 ) -> Option<Vec<Row>> {
-    let by_cells = gathered(shape_index, grouped, unplaced, nodes, true);
+    let batches = &scope.batches;
+    if let Some(values) = scope.values {
+        // A bound knows no rules between pods: as if they needed few of all nodes.
+        let nodes = if scope.is_bound { usize::MAX } else { nodes };
+        let mut rows = gathered(grouped, unplaced, nodes, batches, false);
+        if rows.len() > MOST_TO_MERGE {
+            return None;
+        }
+        if scope.is_bound {
+            rows.iter_mut().for_each(|row| row.most = row.left(unplaced) as u32);
+        }
+        return merged(shape_index, &rows, unplaced, (values, scope.is_bound));
+    }
+    let by_cells = gathered(grouped, unplaced, nodes, batches, true);
     let rows =
-        if by_cells.len() <= ROWS_BY_CELLS { by_cells } else { gathered(shape_index, grouped, unplaced, nodes, false) };
+        if by_cells.len() <= ROWS_BY_CELLS { by_cells } else { gathered(grouped, unplaced, nodes, batches, false) };
     (rows.len() <= MOST_ROWS).then_some(rows)
 }
 
-fn gathered(
-    shape_index: &ShapeIndex<'_>,
-    grouped: &Grouped,
-    unplaced: &RemainingDemand,
-    nodes: usize,
-    by_cells: bool,
-) -> Vec<Row> {
-    let limit = |rule: u32| grouped.rules.host[rule as usize].limit.max(1) as u32;
-    let weighs = |rule: u32| unplaced.apart_left(rule).div_ceil(limit(rule) as usize) as f64 >= APART * nodes as f64;
-    let mut ids: FxHashMap<Key, usize> = FxHashMap::default();
-    let mut rows: Vec<Row> = Vec::new();
+/// Returns the batches with units that some node can hold.
+pub(super) fn waiting(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand) -> Vec<u32> {
     let waits = |batch: &u32| {
         let one = &unplaced.batches[*batch as usize];
         one.left() > 0 && shape_index.tier_of_kind[one.kind as usize] != i32::MIN
     };
-    for batch in (0..unplaced.batches.len() as u32).filter(waits) {
+    (0..unplaced.batches.len() as u32).filter(waits).collect()
+}
+
+fn gathered(grouped: &Grouped, unplaced: &RemainingDemand, nodes: usize, batches: &[u32], by_cells: bool) -> Vec<Row> {
+    let limit = |rule: u32| grouped.rules.host[rule as usize].limit.max(1) as u32;
+    let weighs = |rule: u32| unplaced.apart_left(rule).div_ceil(limit(rule) as usize) as f64 >= APART * nodes as f64;
+    let mut ids: FxHashMap<Key, usize> = FxHashMap::default();
+    let mut rows: Vec<Row> = Vec::new();
+    for &batch in batches {
         let one = &unplaced.batches[batch as usize];
         let own = unplaced.rules_on_itself(batch).map(|rule| (limit(rule), rule)).min();
         let apart = own.filter(|&(_, rule)| weighs(rule)).map(|(limit, rule)| (rule, limit));
@@ -106,17 +154,88 @@ fn gathered(
     rows
 }
 
-/// Returns the markets for `rows`; `None` if there are too many.
+/// Merges rows of nearly the same size until there are at most [`MOST_MERGED`]: each time the one whose units change
+/// least in value by taking the room of the next larger ones, or for a bound of the next smaller ones.
+fn merged(
+    shape_index: &ShapeIndex<'_>,
+    rows: &[Row],
+    unplaced: &RemainingDemand,
+    (values, is_bound): (&[f64], bool),
+) -> Option<Vec<Row>> {
+    let mut left: Vec<f64> = rows.iter().map(|row| row.left(unplaced) as f64).collect();
+    let kind = |row: usize| &unplaced.kinds[rows[row].kind as usize];
+    let value = |row: usize| values[rows[row].kind as usize];
+    let tier = |row: usize| shape_index.tier_of_kind[rows[row].kind as usize];
+    let takes = |into: usize, row: usize| {
+        let (large, small) = if is_bound { (row, into) } else { (into, row) };
+        let (one, other) = (kind(large), kind(small));
+        into != row
+            && value(large) >= value(small)
+            && one.sizes.iter().zip(&*other.sizes).all(|(large, small)| large >= small)
+            && (one.signature, tier(large), &one.pools) == (other.signature, tier(small), &other.pools)
+    };
+    let is_free = |row: usize| rows[row].apart.is_none();
+    let mut open: Vec<usize> = (0..rows.len()).filter(|&row| is_free(row)).collect();
+    let next = |open: &[usize], row: usize| {
+        let change = |into: usize| (value(into) - value(row)).abs();
+        let others = open.iter().copied().filter(|&into| takes(into, row));
+        others.min_by(|&a, &b| change(a).total_cmp(&change(b)).then(a.cmp(&b)))
+    };
+    let mut into: Vec<Option<usize>> =
+        (0..rows.len()).map(|row| is_free(row).then(|| next(&open, row)).flatten()).collect();
+    let mut target: Vec<usize> = (0..rows.len()).collect();
+    let mut count = rows.len();
+    let whole: f64 = (0..rows.len()).map(|row| left[row] * value(row)).sum();
+    let mut lost = 0.0;
+    loop {
+        let loss = |row: usize| into[row].map_or(f64::INFINITY, |into| left[row] * (value(into) - value(row)).abs());
+        let Some(row) = open.iter().copied().min_by(|&a, &b| loss(a).total_cmp(&loss(b)).then(a.cmp(&b))) else {
+            break;
+        };
+        let Some(large) = into[row] else { break };
+        let freely = if is_bound { FREELY_FOR_BOUND } else { FREELY };
+        if count <= MOST_MERGED && lost + loss(row) > freely * whole {
+            break;
+        }
+        lost += loss(row);
+        if lost > AT_COST * whole {
+            return None;
+        }
+        left[large] += left[row];
+        target[row] = large;
+        open.retain(|&other| other != row);
+        let lost: Vec<usize> = open.iter().copied().filter(|&other| into[other] == Some(row)).collect();
+        lost.into_iter().for_each(|other| into[other] = next(&open, other));
+        count -= 1;
+    }
+    let mut kept: Vec<Option<Row>> = rows.iter().cloned().map(Some).collect();
+    // Larger units first: the smaller ones find a place more easily.
+    let mut order: Vec<usize> = (0..rows.len()).filter(|&row| target[row] != row).collect();
+    order.sort_by(|&a, &b| value(b).total_cmp(&value(a)).then(a.cmp(&b)));
+    for row in order {
+        let mut at = target[row];
+        while target[at] != at {
+            at = target[at];
+        }
+        if let (Some(small), Some(large)) = (kept[row].take(), kept[at].as_mut()) {
+            large.batches.extend(small.batches);
+            large.most = large.most.saturating_add(small.most);
+        }
+    }
+    (count <= MOST_MERGED).then(|| kept.into_iter().flatten().collect())
+}
+
+/// Returns the markets of a scope for its rows; `None` if there are too many.
 pub(super) fn markets(
     shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
     unplaced: &RemainingDemand,
     headroom: &Headroom,
-    rows: &[Row],
+    (scope, rows): (&Scope<'_>, &[Row]),
 ) -> Option<Vec<Market>> {
     let compiled = shape_index.compiled;
     let mut markets: Vec<Market> = Vec::new();
-    let shapes = shape_index.basic.iter().copied().filter(|&shape| headroom.allows(compiled, shape));
+    let shapes = scope.shapes.iter().copied().filter(|&shape| headroom.allows(compiled, shape));
     for shape in shapes {
         let first = markets.len();
         let one = &compiled.shapes[shape];
@@ -125,7 +244,8 @@ pub(super) fn markets(
             shape_index.tier_of_kind[row.kind as usize] <= shape_index.weight_of(shape) && fits(&kind.sizes, &one.room)
         };
         let held: Vec<usize> = (0..rows.len()).filter(|&row| holds(&rows[row])).collect();
-        for (cell, &price) in one.price.iter().enumerate().filter(|(_, price)| price.is_finite()) {
+        let cells = scope.cells.ones().map(|cell| (cell, one.price[cell]));
+        for (cell, price) in cells.filter(|(_, price)| price.is_finite()) {
             let goes = |row: &usize| {
                 let row = &rows[*row];
                 let signature = unplaced.kinds[row.kind as usize].signature as usize;
@@ -137,10 +257,20 @@ pub(super) fn markets(
             if set.is_clear() {
                 continue;
             }
-            let alike = |known: &&mut Market| known.price.total_cmp(&price).is_eq() && known.rows == set;
+            // Rows of many shapes are merged over the cells of a scope, of which some lack some shapes.
+            let merges = scope.values.is_some();
+            let alike = |known: &&mut Market| known.price.total_cmp(&price).is_eq() && (merges || known.rows == set);
             match markets[first..].iter_mut().find(alike) {
-                Some(known) => known.cells.push(cell),
-                None => markets.push(Market { shape, cells: vec![cell], price, rows: set }),
+                Some(known) => {
+                    known.cells.push(cell);
+                    known.rows.union_with(&set);
+                }
+                None => {
+                    let is_exact = Knapsack::is_exact(&one.room);
+                    let rounds = merges && !is_exact && (scope.is_bound || price > scope.fluid_from / ROUNDED_FROM);
+                    let is_fluid = price > scope.fluid_from || rounds;
+                    markets.push(Market { shape, cells: vec![cell], price, rows: set, is_fluid });
+                }
             }
         }
         let of_shape = markets.split_off(first);

@@ -14,10 +14,10 @@ pub(crate) struct Column {
 }
 
 /// Variable in a basis row.
-#[derive(Debug)]
-enum Basic {
-    /// Artificial variable that covers only this row.
-    Alone,
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Basic {
+    /// Artificial variable that covers only this row, at the price of covering it alone.
+    Alone(usize),
     /// Surplus variable: coverage above the demand.
     Surplus,
     Shape(usize),
@@ -26,17 +26,32 @@ enum Basic {
 /// A linear program that can be solved again once there are more columns.
 #[derive(Debug)]
 pub(crate) struct Program {
-    rows: usize,
+    pub(super) rows: usize,
     basis: Vec<Basic>,
+    /// Price of covering each demand without any column, which bounds its dual.
+    pub(super) alone: Vec<f64>,
     /// Prices of the basic variables.
     prices: Vec<f64>,
     /// Values of the basic variables.
     level: Vec<f64>,
-    inverse: Vec<f64>,
+    pub(super) inverse: Vec<f64>,
     /// Dual price of the whole demand, by row.
-    duals: Vec<f64>,
+    pub(super) duals: Vec<f64>,
     direction: Vec<f64>,
+    /// Rows that the basic variables cover.
+    covers: Vec<Vec<(usize, f64)>>,
+    /// Number of pivots since the inverse was last compared with the basis.
+    unchecked: usize,
 }
+
+/// Number of pivots after which the inverse is compared with the basis: each adds its rounding errors.
+const CHECKED_AFTER: usize = 100;
+
+/// Maximum error of a row's coverage at which the inverse is kept.
+const ACCURATE: f64 = 1e-7;
+
+/// Weight below which a variable cannot enter a basis that is computed anew.
+const SINGULAR: f64 = 1e-9;
 
 /// Number of rows per pivot for which duals are only updated, which is faster; after that they are computed anew.
 const ROWS_A_PIVOT: usize = 40;
@@ -50,14 +65,36 @@ impl Program {
         (0..rows).for_each(|row| inverse[row * rows + row] = 1.0);
         Self {
             rows,
-            basis: (0..rows).map(|_| Basic::Alone).collect(),
+            basis: (0..rows).map(Basic::Alone).collect(),
+            alone: alone.to_vec(),
             prices: alone.to_vec(),
-            // Rows are perturbed against cycling, by amounts that differ per row.
-            level: (0..rows).map(|row| 1.0 + 1e-9 * (row + 1) as f64).collect(),
+            level: (0..rows).map(demand).collect(),
             inverse,
             duals: alone.to_vec(),
             direction: vec![0.0; rows],
+            covers: (0..rows).map(|row| vec![(row, 1.0)]).collect(),
+            unchecked: 0,
         }
+    }
+
+    /// Changes the prices of covering each demand without any column.
+    pub(crate) fn reprice(&mut self, alone: &[f64]) {
+        self.alone.copy_from_slice(alone);
+        for (price, basic) in self.prices.iter_mut().zip(&self.basis) {
+            if let Basic::Alone(row) = basic {
+                *price = alone[*row];
+            }
+        }
+    }
+
+    /// Returns the price of what is covered without any column.
+    pub(crate) fn price_alone(&self) -> f64 {
+        let basic = self.basis.iter().zip(&self.level);
+        let alone = basic.map(|(basic, level)| match basic {
+            Basic::Alone(row) => self.alone[*row] * level,
+            Basic::Surplus | Basic::Shape(_) => 0.0,
+        });
+        alone.sum()
     }
 
     /// Pivots until `price_out`, which returns the column with the most negative reduced price for the given duals,
@@ -67,10 +104,16 @@ impl Program {
             if step % (self.rows / ROWS_A_PIVOT).max(1) == 0 {
                 self.find_duals();
             }
-            let overpriced = self.duals.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
-            let (column, entering) = match overpriced {
-                Some((row, &dual)) if dual < -1e-12 => {
+            let excess = |row: usize| self.duals[row] - self.alone[row] * (1.0 + 1e-9);
+            let least = (0..self.rows).min_by(|&a, &b| self.duals[a].total_cmp(&self.duals[b]));
+            let most = (0..self.rows).max_by(|&a, &b| excess(a).total_cmp(&excess(b)));
+            let (column, entering) = match (least, most) {
+                (Some(row), _) if self.duals[row] < -1e-12 => {
                     (Column { covers: vec![(row, -1.0)], price: 0.0, shape: usize::MAX }, Basic::Surplus)
+                }
+                (_, Some(row)) if excess(row) > 1e-12 => {
+                    let price = self.alone[row];
+                    (Column { covers: vec![(row, 1.0)], price, shape: usize::MAX }, Basic::Alone(row))
                 }
                 _ => match price_out(&self.duals) {
                     Some(column) => {
@@ -86,7 +129,7 @@ impl Program {
         }
     }
 
-    fn find_duals(&mut self) {
+    pub(super) fn find_duals(&mut self) {
         self.duals.fill(0.0);
         let rows = self.prices.iter().zip(self.inverse.chunks_exact(self.rows.max(1)));
         for (&price, inverse) in rows.filter(|(price, _)| **price != 0.0) {
@@ -96,23 +139,83 @@ impl Program {
 
     /// Returns true if the column entered the basis.
     fn enter(&mut self, column: &Column, entering: Basic) -> bool {
-        let rows = self.rows;
-        for (step, inverse) in self.direction.iter_mut().zip(self.inverse.chunks_exact(rows)) {
-            *step = column.covers.iter().map(|&(row, covered)| inverse[row] * covered).sum();
-        }
-        let (level, direction) = (&self.level, &self.direction);
-        let leaving = (0..rows)
-            .filter(|&row| direction[row] > 1e-11)
-            .min_by(|&a, &b| (level[a] / direction[a]).total_cmp(&(level[b] / direction[b])));
-        let Some(leaving) = leaving else { return false };
         let worth: f64 = column.covers.iter().map(|&(row, covered)| self.duals[row] * covered).sum();
-        pivot(&mut self.inverse, &mut self.level, &self.direction, leaving, rows);
-        let inverse = &self.inverse[leaving * rows..][..rows];
+        let Some(leaving) = self.replace(&column.covers, column.price, entering) else { return false };
+        let inverse = &self.inverse[leaving * self.rows..][..self.rows];
         let reduced = column.price - worth;
         self.duals.iter_mut().zip(inverse).for_each(|(dual, &entry)| *dual += reduced * entry);
-        self.prices[leaving] = column.price;
-        self.basis[leaving] = entering;
         true
+    }
+
+    /// Enters a variable into the basis. Returns the row of the one that it replaces; `None` if none can be.
+    pub(super) fn replace(&mut self, covers: &[(usize, f64)], price: f64, entering: Basic) -> Option<usize> {
+        let rows = self.rows;
+        if self.unchecked >= CHECKED_AFTER {
+            self.unchecked = 0;
+            if self.error() > ACCURATE {
+                self.invert();
+            }
+        }
+        self.unchecked += 1;
+        self.aim(covers);
+        let (level, direction) = (&self.level, &self.direction);
+        let leaving = (0..rows)
+            .filter(|&row| direction[row] > 1e-9)
+            .min_by(|&a, &b| (level[a] / direction[a]).total_cmp(&(level[b] / direction[b])))?;
+        pivot(&mut self.inverse, &mut self.level, &self.direction, leaving, rows);
+        self.prices[leaving] = price;
+        self.basis[leaving] = entering;
+        self.covers[leaving].clear();
+        self.covers[leaving].extend_from_slice(covers);
+        Some(leaving)
+    }
+
+    /// Returns the largest difference between the coverage of a row and its demand.
+    fn error(&self) -> f64 {
+        let mut covered = vec![0.0; self.rows];
+        for (covers, level) in self.covers.iter().zip(&self.level) {
+            covers.iter().for_each(|&(row, share)| covered[row] += share * level);
+        }
+        covered.iter().enumerate().map(|(row, covered)| (covered - demand(row)).abs()).fold(0.0, f64::max)
+    }
+
+    /// Computes the inverse anew: the basic variables enter one after the other, each on the row on which it weighs
+    /// most among those that are free. Does nothing if the basis has become singular.
+    fn invert(&mut self) {
+        let rows = self.rows;
+        let mut fresh = Self::new(&self.alone);
+        let mut free = vec![true; rows];
+        let mut entering = Vec::new();
+        for (at, basic) in self.basis.iter().enumerate() {
+            match basic {
+                Basic::Alone(row) => free[*row] = false,
+                Basic::Surplus | Basic::Shape(_) => entering.push(at),
+            }
+        }
+        entering.sort_by_key(|&at| (self.covers[at].len(), at));
+        for at in entering {
+            fresh.aim(&self.covers[at]);
+            let weight = |row: usize| fresh.direction[row].abs();
+            let found = (0..rows).filter(|&row| free[row]).max_by(|&a, &b| weight(a).total_cmp(&weight(b)));
+            let Some(row) = found.filter(|&row| weight(row) > SINGULAR) else { return };
+            free[row] = false;
+            pivot(&mut fresh.inverse, &mut fresh.level, &fresh.direction, row, rows);
+            fresh.basis[row] = self.basis[at];
+            fresh.prices[row] = self.prices[at];
+            fresh.covers[row].clone_from(&self.covers[at]);
+        }
+        for (level, inverse) in fresh.level.iter_mut().zip(fresh.inverse.chunks_exact(rows.max(1))) {
+            *level = inverse.iter().enumerate().map(|(row, entry)| entry * demand(row)).sum::<f64>().max(0.0);
+        }
+        *self = fresh;
+        self.find_duals();
+    }
+
+    /// Computes the direction in which a variable that covers these rows enters.
+    fn aim(&mut self, covers: &[(usize, f64)]) {
+        for (step, inverse) in self.direction.iter_mut().zip(self.inverse.chunks_exact(self.rows)) {
+            *step = covers.iter().map(|&(row, covered)| inverse[row] * covered).sum();
+        }
     }
 
     /// Returns the dual price of the whole demand, by row.
@@ -129,6 +232,11 @@ impl Program {
         });
         used.collect()
     }
+}
+
+/// Returns the demand of a row: 1, perturbed against cycling by amounts that differ per row.
+fn demand(row: usize) -> f64 {
+    1.0 + 1e-9 * (row + 1) as f64
 }
 
 fn pivot(inverse: &mut [f64], level: &mut [f64], direction: &[f64], leaving: usize, rows: usize) {
