@@ -13,7 +13,7 @@ use muster_manifest as manifest;
 use muster_manifest::snapshot::{self, Settings as SnapshotSettings};
 use muster_scheduling::disrupt::{DisruptionInput, Settings, carried_out, decide};
 use muster_scheduling::model::{Catalogue, Options, Pod, Problem};
-use muster_scheduling::{lower_bound, solve, validate_disruption};
+use muster_scheduling::{lower_bound_of, solve, validate_disruption};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -81,5 +81,5 @@ fn bound(input: &DisruptionInput) -> f64 {
     }
     let options = Options::default();
     let solution = solve(&problem, &options);
-    lower_bound(&problem, &options, &solution)
+    lower_bound_of(&problem, &options, solution.new_nodes.iter().flat_map(|node| &node.pods).copied())
 }

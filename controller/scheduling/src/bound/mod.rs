@@ -1,9 +1,13 @@
 //! Lower bounds on the cost of any plan.
 //!
-//! A bound is a price per pod such that the pods on a node never cost more than the node. There are two ways to find
+//! A bound is a price per pod such that the pods on a node never cost more than the node. There are three ways to find
 //! one: [`fluid`] treats resources as divisible and is tight where prices follow resources; `split` distributes each
-//! shape's price over its resources and is tight where they do not (burstable and unusual types). Both are valid by
-//! construction; the larger one is used.
+//! shape's price over its resources and is tight where they do not (burstable and unusual types); `contents` computes
+//! what small nodes can hold, and knows the zones into which spreads force pods. All are valid by construction; the
+//! largest one is used.
+
+mod contents;
+mod pinned;
 
 use fixedbitset::FixedBitSet;
 
@@ -19,12 +23,17 @@ use crate::solution::Solution;
 /// `problem`. All pools are allowed, weights and limits are ignored, and so are preferred terms. The
 /// [example of the crate](crate#example) calls it.
 pub fn lower_bound(problem: &Problem, options: &Options, solution: &Solution) -> f64 {
-    lower_bound_of(problem, options, solution.new_nodes.iter().flat_map(|node| &node.pods).copied())
+    bound(problem, options, solution.new_nodes.iter().flat_map(|node| &node.pods).copied(), true)
 }
 
 /// Returns a lower bound, in USD per hour, on the cost of placing `pods`, by their index in the problem, on its
-/// offerings.
+/// offerings. They need not have been placed together, so their spreads may not hold: those are left out.
 pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoIterator<Item = usize>) -> f64 {
+    bound(problem, options, pods, false)
+}
+
+/// Returns the bound of [`lower_bound_of`]; with `spreads`, for pods whose spreads hold.
+fn bound(problem: &Problem, options: &Options, pods: impl IntoIterator<Item = usize>, spreads: bool) -> f64 {
     // Room reserved for `minValues` is a choice of the packer; the offerings have that room.
     let options = &Options { min_values: MinValuesPolicy::BestEffort, ..*options };
     let compiled = Compiled::relaxed(problem, options);
@@ -67,7 +76,28 @@ pub fn lower_bound_of(problem: &Problem, options: &Options, pods: impl IntoItera
     let split = split::solve(&sources, &items, split::Start::Fluid(&duals), demands.width);
     let values = split.values(&sources, &items, demands.width);
     let total: f64 = items.iter().zip(&values).map(|(item, value)| item.count * value).sum();
-    (fluid.max(total).max(single) - spared).max(0.0)
+    let whole = if total > LOOSE * fluid { by_contents(&compiled, &grouped, spreads) } else { 0.0 };
+    (fluid.max(total).max(whole).max(single) - spared).max(0.0)
+}
+
+/// Factor by which split prices must prove more than fluid ones for contents to be computed: prices do not follow
+/// resources, so small nodes are worth their price.
+const LOOSE: f64 = 1.01;
+
+/// Returns the bound by whole contents.
+fn by_contents(compiled: &Compiled<'_>, grouped: &Grouped, spreads: bool) -> f64 {
+    let unplaced = if spreads {
+        RemainingDemand::new(compiled, grouped, &pinned::pinned(compiled, grouped))
+    } else {
+        RemainingDemand::of_groups(compiled, grouped).0
+    };
+    let shape_index = ShapeIndex::new(compiled, grouped, &unplaced, false);
+    let sources = shape_index.sources(shape_index.basic);
+    let width = compiled.columns.width();
+    let duals = fluid::solve(&sources, &shape_index.demands(&unplaced, 0.0));
+    let items = split::items(&unplaced, &shape_index.group_of, None);
+    let split = split::solve(&sources, &items, split::Start::Fluid(&duals), width);
+    contents::bound(&shape_index, grouped, &unplaced, &split.values(&sources, &items, width))
 }
 
 /// Returns the highest, over all pods, of the price of the cheapest node for a pod: tight for one or two pods.

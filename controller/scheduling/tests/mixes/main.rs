@@ -21,6 +21,7 @@ mod first_fit;
 mod first_fit_tests;
 mod kwok;
 mod market;
+mod small_nodes;
 mod small_plans;
 
 use std::ops::Range;

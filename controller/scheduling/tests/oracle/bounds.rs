@@ -1,11 +1,11 @@
 //! What no plan can undercut, where there is little or nothing to plan with.
 
-use muster_scheduling::labels::HOSTNAME;
+use muster_scheduling::labels::{HOSTNAME, ZONE};
 use muster_scheduling::model::{
-    AffinityTerm, Catalogue, LabelSelector, Labels, NamespaceScope, Pod, PodSpec, Problem, Resource, Resources,
-    SelectorOperator, SelectorTerm,
+    AffinityTerm, Catalogue, InstanceType, LabelSelector, Labels, NamespaceScope, Pod, PodSpec, Problem, Resource,
+    Resources, SelectorOperator, SelectorTerm, SpreadConstraint,
 };
-use muster_scheduling::{lower_bound_of, solve, validate};
+use muster_scheduling::{lower_bound, lower_bound_of, solve, validate};
 
 use crate::cases::crowd;
 use crate::mutations::{kind, pool};
@@ -121,4 +121,65 @@ fn giants_do_not_blur_the_others() {
     let plan = solve(&problem, &options());
     assert_eq!(plan.new_nodes.len(), 1);
     assert_eq!(lower_bound_of(&problem, &options(), 0..2), plan.new_nodes[0].price);
+}
+
+/// Pods of three cores and six gibibytes, and one that is a little larger: a node of four cores and ten gibibytes holds
+/// one of them, which neither tells. The other type holds none, and makes cores cheap.
+fn lonely(pods: usize, spread: bool, price_in_b: f64) -> Problem {
+    let sized = |name: &str, cpu: i64, gibibytes: i64| {
+        let mut one: InstanceType = kind(name, cpu, 1.0);
+        one.capacity.set(Resource::Memory, gibibytes << 30);
+        one.offerings[1].price = Some(price_in_b);
+        one
+    };
+    let mut problem = Problem::default();
+    problem.catalogues.push(Catalogue::new(vec![sized("memory", 4_000, 10), sized("cores", 20_000, 2)]));
+    problem.pools.push(pool("only"));
+    let requests = |more: i64| {
+        let (cpu, memory) = (3_000 + 100 * more, (6_000 + 100 * more) << 20);
+        [(Resource::Cpu, cpu), (Resource::Memory, memory), (Resource::Pods, 1)].into_iter().collect::<Resources>()
+    };
+    let mut spec = PodSpec::unconstrained("default", requests(0));
+    spec.labels = [("app", "lonely")].into_iter().collect();
+    if spread {
+        let term = SelectorTerm { key: "app".into(), operator: SelectorOperator::In, values: vec!["lonely".into()] };
+        spec.spread.push(SpreadConstraint {
+            topology_key: ZONE.into(),
+            max_skew: 1,
+            min_domains: None,
+            selector: LabelSelector::Terms(vec![term]),
+            honor_affinity: true,
+            honor_taints: false,
+            required: true,
+        });
+    }
+    let alike = problem.intern(spec);
+    let other = problem.intern(PodSpec::unconstrained("default", requests(1)));
+    for number in 0..=pods {
+        let spec = if number < pods { alike } else { other };
+        problem.pods.push(Pod { name: format!("default/p{number}").into(), spec });
+    }
+    problem
+}
+
+#[test]
+fn what_a_small_node_can_hold_is_known() {
+    let problem = lonely(20, false, 1.0);
+    assert!((least(&problem) - 21.0).abs() < 1e-6, "{}", least(&problem));
+    assert_eq!(solve(&problem, &options()).new_nodes.len(), 21);
+}
+
+/// Ten pods over two zones, at most one more in one than in the other: at least five are in the dearer one, as are five
+/// of eleven. A single one is not.
+#[test]
+fn pods_that_a_spread_forces_into_a_zone_pay_its_prices() {
+    for (pods, paid) in [(10, 16.0), (11, 17.0), (1, 2.0)] {
+        let problem = lonely(pods, true, 2.0);
+        let plan = solve(&problem, &options());
+        let bound = lower_bound(&problem, &options(), &plan);
+        assert!((bound - paid).abs() < 1e-6, "{pods} pods: {bound}");
+        assert_eq!(plan.new_nodes.iter().map(|node| node.price).sum::<f64>(), paid);
+        // Of pods that run, those in the dearer zone may be the ones that ended.
+        assert!((least(&problem) - (pods + 1) as f64).abs() < 1e-6);
+    }
 }
