@@ -8,13 +8,10 @@ use fixedbitset::FixedBitSet;
 
 use crate::compile::{CPU, MEMORY, fits};
 use crate::pack::groups::Grouped;
-use crate::pack::patterns::{self, Part};
-use crate::pack::relaxation::envelope::{Envelope, Valued};
+use crate::pack::patterns::{self, EXACT, Part};
+use crate::pack::relaxation::envelope::{self, Envelope, Valued};
 use crate::pack::remaining_demand::RemainingDemand;
 use crate::pack::shape_index::{Headroom, ShapeIndex};
-
-/// Maximum number of units of cpu and of memory of a room whose contents are computed.
-const EXACT: i32 = 256;
 
 /// Maximum number of cells of all dynamic programs; a shape beyond it is proven by prices.
 const MOST_STEPS: usize = 600_000_000;
@@ -116,12 +113,11 @@ impl Proof<'_> {
     fn envelope(&self, shape: usize, kinds: &[usize], values: &[f64]) -> Envelope {
         let room = &self.shape_index.compiled.shapes[shape].room;
         let units: Vec<Valued> = kinds.iter().map(|&kind| self.valued(kind, values)).collect();
-        Envelope::new(f64::from(room[CPU]), f64::from(room[MEMORY]), &units)
+        Envelope::of(room, &units)
     }
 
     fn valued(&self, kind: usize, values: &[f64]) -> Valued {
-        let sizes = &self.unplaced.kinds[kind].sizes;
-        (f64::from(sizes[CPU]), f64::from(sizes[MEMORY]), values[kind])
+        envelope::valued(&self.unplaced.kinds[kind].sizes, values[kind])
     }
 
     /// Returns `least` or, if that is more, a value that no content of a shape exceeds.

@@ -5,7 +5,7 @@ use fixedbitset::FixedBitSet;
 use super::knapsack::{Item, Knapsack};
 use super::{Generation, Pattern, WORTHWHILE};
 use crate::compile::{CPU, MEMORY};
-use crate::pack::relaxation::envelope::{Envelope, Valued};
+use crate::pack::relaxation::envelope::{self, Envelope, Valued};
 use crate::pack::remaining_demand::RemainingDemand;
 
 impl Generation<'_> {
@@ -66,8 +66,7 @@ impl Generation<'_> {
     }
 
     fn valued(&self, unplaced: &RemainingDemand, row: usize, values: &[f64]) -> Valued {
-        let sizes = &unplaced.kinds[self.rows[row].kind as usize].sizes;
-        (f64::from(sizes[CPU]), f64::from(sizes[MEMORY]), values[row])
+        envelope::valued(&unplaced.kinds[self.rows[row].kind as usize].sizes, values[row])
     }
 
     /// Returns mixes of two rows for a fluid market that are worth more than its price.
@@ -114,7 +113,7 @@ impl Generation<'_> {
         let room = &self.shape_index.compiled.shapes[one.shape].room;
         let rows = one.rows.ones().filter(|&row| values[row] > 1e-12 && left[row] > 0.0);
         let units: Vec<Valued> = rows.map(|row| self.valued(unplaced, row, values)).collect();
-        Envelope::new(f64::from(room[CPU]), f64::from(room[MEMORY]), &units)
+        Envelope::of(room, &units)
     }
 
     /// Returns true if the contents of two markets can be found at once: their grids are exact, and a row that only one

@@ -17,7 +17,7 @@ use crate::compile::{CPU, MEMORY};
 const CELLS: i32 = 128;
 
 /// Maximum capacity of a column that is not scaled.
-const EXACT: i32 = 256;
+pub(crate) const EXACT: i32 = 256;
 
 /// Item that may be put on the node.
 #[derive(Debug, Clone)]

@@ -38,6 +38,7 @@ use super::remaining_demand::RemainingDemand;
 use super::shape_index::{Headroom, ShapeIndex};
 
 use bins::Bin;
+pub(crate) use knapsack::EXACT;
 use knapsack::Knapsack;
 use rows::{Market, Row};
 use scopes::Scope;

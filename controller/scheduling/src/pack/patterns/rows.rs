@@ -192,7 +192,7 @@ fn merged(
         let Some(row) = open.iter().copied().min_by(|&a, &b| loss(a).total_cmp(&loss(b)).then(a.cmp(&b))) else {
             break;
         };
-        let Some(large) = into[row] else { break };
+        let Some(taker) = into[row] else { break };
         let freely = if is_bound { FREELY_FOR_BOUND } else { FREELY };
         if count <= MOST_MERGED && lost + loss(row) > freely * whole {
             break;
@@ -201,8 +201,8 @@ fn merged(
         if lost > AT_COST * whole {
             return None;
         }
-        left[large] += left[row];
-        target[row] = large;
+        left[taker] += left[row];
+        target[row] = taker;
         open.retain(|&other| other != row);
         let lost: Vec<usize> = open.iter().copied().filter(|&other| into[other] == Some(row)).collect();
         lost.into_iter().for_each(|other| into[other] = next(&open, other));

@@ -1,4 +1,4 @@
-//! Parts of a demand that are planned by programs of their own: zones in which the same shapes cost the same.
+//! Parts of a demand that are planned by programs of their own: zones whose best offers are about as good.
 //!
 //! If few shapes are on offer there is one scope. If there are many, the promising ones are those whose room may be
 //! worth its price under the values of the known plan; only they are markets.
@@ -6,10 +6,10 @@
 use fixedbitset::FixedBitSet;
 
 use super::rows::{self, MOST_TO_MERGE};
-use crate::compile::{CPU, MEMORY, fits};
+use crate::compile::fits;
 use crate::pack::construct::OpenedNode;
 use crate::pack::groups::Grouped;
-use crate::pack::relaxation::envelope::{Envelope, Valued};
+use crate::pack::relaxation::envelope::{self, Envelope, Valued};
 use crate::pack::remaining_demand::RemainingDemand;
 use crate::pack::shape_index::{Headroom, ShapeIndex};
 
@@ -136,12 +136,9 @@ fn promising(
         };
         let units: Vec<Valued> = (0..unplaced.kinds.len())
             .filter(holds)
-            .map(|kind| {
-                let sizes = &unplaced.kinds[kind].sizes;
-                (f64::from(sizes[CPU]), f64::from(sizes[MEMORY]), values[kind])
-            })
+            .map(|kind| envelope::valued(&unplaced.kinds[kind].sizes, values[kind]))
             .collect();
-        Envelope::new(f64::from(room[CPU]), f64::from(room[MEMORY]), &units).most
+        Envelope::of(room, &units).most
     };
     let open = shape_index.basic.iter().copied().filter(|&shape| headroom.allows(compiled, shape));
     let open: Vec<(usize, f64)> = open.map(|shape| (shape, most(shape))).collect();

@@ -1,8 +1,15 @@
 //! Upper bound on the value of a node's content: resources are priced such that every unit pays at least its value.
 //! Units without cpu and memory are not bounded by them: a caller that needs a proof leaves them out.
 
+use crate::compile::{CPU, MEMORY};
+
 /// Cpu, memory and value of a unit.
 pub(crate) type Valued = (f64, f64, f64);
+
+/// Returns a unit of these sizes with its value.
+pub(crate) fn valued(sizes: &[i32], value: f64) -> Valued {
+    (f64::from(sizes[CPU]), f64::from(sizes[MEMORY]), value)
+}
 
 /// Number of prices of cpu that are tried.
 const TRIALS: usize = 24;
@@ -20,9 +27,14 @@ pub(crate) struct Envelope {
 }
 
 impl Envelope {
+    /// Returns the envelope of a node with this room.
+    pub(crate) fn of(room: &[i32], units: &[Valued]) -> Self {
+        Self::new(f64::from(room[CPU]), f64::from(room[MEMORY]), units)
+    }
+
     /// Returns the envelope of a node with this cpu and memory. Any prices prove a bound; those of the lowest are found
     /// by ternary search, since it is convex in the price of cpu.
-    pub(crate) fn new(cpu: f64, memory: f64, units: &[Valued]) -> Self {
+    fn new(cpu: f64, memory: f64, units: &[Valued]) -> Self {
         // Units without memory must pay with their cpu alone.
         let each = |unit: &Valued| if unit.0 > 0.0 { unit.2 / unit.0 } else { 0.0 };
         let least = units.iter().filter(|unit| unit.1 <= 0.0).map(each).fold(0.0, f64::max);
