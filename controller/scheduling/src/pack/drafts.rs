@@ -40,6 +40,10 @@ const PATTERN_UNITS: usize = 24;
 /// Maximum price of a draft, as a factor of the fluid bound, at which patterns are not tried.
 const GOOD_ENOUGH: f64 = 1.002;
 
+/// Maximum price of a draft by patterns that leaves no more units than the known one, as a factor of what its programs
+/// promise, at which no other is made.
+const AS_PROMISED: f64 = 1.02;
+
 /// Returns the best draft for one reading, without the units `without`.
 pub(super) fn draft(
     compiled: &Compiled<'_>,
@@ -189,21 +193,38 @@ impl<'a> Drafting<'a> {
         }
         let demands = self.shape_index.demands(&begun.rest, begun.rest.least_nodes(&self.grouped.rules.host));
         let duals = fluid::solve(&self.shape_index.sources(self.shape_index.basic), &demands);
-        let bought: f64 = known.opened.iter().filter(|node| node.reserved.is_none()).map(|node| node.price).sum();
-        if bought <= GOOD_ENOUGH * fluid::value(&duals, &demands) {
+        if known.bought() <= GOOD_ENOUGH * fluid::value(&duals, &demands) {
             return None;
         }
-        let mut pass = begun.clone();
-        let (rest, headroom) = (&mut pass.rest, &mut pass.headroom);
-        pass.opened.extend(patterns::open(self.shape_index, self.grouped, rest, headroom, (&known.opened, values))?);
-        // Split prices name their shapes: the settings make no difference.
-        let passes = if matches!(price_model, PriceModel::Split(_)) { 1 } else { 2 };
-        let tails = PORTFOLIO.iter().take(passes).map(|settings| {
-            let mut pass = pass.clone();
-            self.construct(&mut pass, *settings, price_model, None);
-            self.end(pass)
-        });
-        tails.reduce(|best, other| if other.saves(&best, 0.0) { other } else { best })
+        let mut free = begun.clone();
+        let (rest, headroom) = (&mut free.rest, &mut free.headroom);
+        let found = patterns::open(self.shape_index, self.grouped, rest, headroom, (&known.opened, values))?;
+        free.opened.extend(found.nodes);
+        // The rest keeps to the cells that its programs had for it,
+        // unless that leaves too many nodes half empty.
+        let mut kept = (!found.cells.is_empty()).then(|| free.clone());
+        if let Some(kept) = &mut kept {
+            kept.rest.restrict(&found.cells);
+        }
+        let is_good =
+            |draft: &Draft| draft.left.len() <= known.left.len() && draft.bought() <= AS_PROMISED * found.promised;
+        let mut best: Option<Draft> = None;
+        for pass in kept.into_iter().chain([free]) {
+            if best.as_ref().is_some_and(is_good) {
+                break;
+            }
+            // Split prices name their shapes: the settings make no difference.
+            let passes = if matches!(price_model, PriceModel::Split(_)) { 1 } else { 2 };
+            for settings in PORTFOLIO.iter().take(passes) {
+                let mut pass = pass.clone();
+                self.construct(&mut pass, *settings, price_model, None);
+                let other = self.end(pass);
+                if best.as_ref().is_none_or(|best| other.saves(best, 0.0)) {
+                    best = Some(other);
+                }
+            }
+        }
+        best
     }
 
     /// Returns one draft for each of the settings, and one for split prices.

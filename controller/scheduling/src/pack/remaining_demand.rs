@@ -164,29 +164,60 @@ impl RemainingDemand {
                 owners_left[rule as usize] += batch.units.len();
             }
         }
-        let cells_of: Rc<[Vec<u32>]> =
-            zoned.masks.iter().map(|mask| mask.ones().map(|cell| cell as u32).collect()).collect();
-        let mut order: Vec<u32> = (0..batches.len() as u32).collect();
-        order.sort_by_key(|&batch| {
-            let one = &batches[batch as usize];
-            let cells = cells_of[one.mask as usize].len();
-            (cells, std::cmp::Reverse(rulesets[one.ruleset as usize].owns.len()), batch)
-        });
-        let (listed, lists) = list(&batches, &order, &cells_of, kinds.len(), compiled.cells.len());
-        Self {
+        let mut demand = Self {
             kinds,
             open: (0..batches.len() as u32).collect(),
             batches,
             rulesets,
             masks: zoned.masks.clone(),
-            cells_of,
-            listed,
-            lists,
+            cells_of: Rc::from([]),
+            listed: Vec::new(),
+            lists: Vec::new(),
             apart_left,
             left_of_kind,
             owners_left,
             left,
+        };
+        demand.list(compiled.cells.len());
+        demand
+    }
+
+    /// Lists the batches by cell and kind.
+    fn list(&mut self, cells: usize) {
+        let cells_of: Rc<[Vec<u32>]> =
+            self.masks.iter().map(|mask| mask.ones().map(|cell| cell as u32).collect()).collect();
+        let mut order = self.open.clone();
+        order.sort_by_key(|&batch| {
+            let one = &self.batches[batch as usize];
+            let cells = cells_of[one.mask as usize].len();
+            (cells, std::cmp::Reverse(self.rulesets[one.ruleset as usize].owns.len()), batch)
+        });
+        (self.listed, self.lists) = list(&self.batches, &order, &cells_of, self.kinds.len(), cells);
+        self.cells_of = cells_of;
+    }
+
+    /// Restricts batches to cells, as far as they may go to these.
+    pub(crate) fn restrict(&mut self, restrictions: &[(Vec<u32>, FixedBitSet)]) {
+        let cells = self.masks.first().map_or(0, FixedBitSet::len);
+        for (batches, cells) in restrictions {
+            let mut ids: FxHashMap<u32, u32> = FxHashMap::default();
+            for &batch in batches {
+                let one = &mut self.batches[batch as usize];
+                one.mask = *ids.entry(one.mask).or_insert_with(|| {
+                    let mut mask = self.masks[one.mask as usize].clone();
+                    mask.intersect_with(cells);
+                    if mask.is_clear() {
+                        return one.mask;
+                    }
+                    let known = self.masks.iter().position(|known| *known == mask);
+                    known.unwrap_or_else(|| {
+                        self.masks.push(mask);
+                        self.masks.len() - 1
+                    }) as u32
+                });
+            }
         }
+        self.list(cells);
     }
 
     /// Returns the batches of `kind` that may go to `cell`: those with the fewest cells first, then those with the most
@@ -299,9 +330,10 @@ fn list(
     cells: usize,
 ) -> (Vec<u32>, Vec<(u32, u32)>) {
     let mut lists = vec![(0_u32, 0_u32); cells * kinds];
-    for batch in batches {
-        for &cell in &cells_of[batch.mask as usize] {
-            lists[cell as usize * kinds + batch.kind as usize].1 += 1;
+    for &batch in order {
+        let one = &batches[batch as usize];
+        for &cell in &cells_of[one.mask as usize] {
+            lists[cell as usize * kinds + one.kind as usize].1 += 1;
         }
     }
     let mut end = 0;

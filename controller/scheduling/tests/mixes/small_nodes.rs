@@ -95,3 +95,30 @@ fn many_types_are_packed_by_patterns() {
         assert!(price <= most * bound, "set {seed}: {price:.3}, at least {bound:.3}");
     }
 }
+
+/// Cores cost a quarter less in one zone: pods that may go anywhere go there, and leave the other zones to those whose
+/// spread forces them there.
+#[test]
+fn pods_of_any_zone_go_where_they_cost_least() {
+    for seed in 1..3 {
+        let mut types = burstable(&[(2, 1), (2, 2), (2, 4), (8, 32)]);
+        types.extend(general());
+        let mut dense = sized("dense".to_owned(), 64, 128 << 10, 0.0192 * 64.0, "arm64");
+        let (zone, rest) = dense.offerings.split_first().unwrap();
+        assert!(!rest.is_empty());
+        dense.offerings = vec![zone.clone()];
+        types.push(dense);
+        let mut problem = market(types);
+        let random = &mut Random::new(seed);
+        add_workloads(&mut problem, random, 700, 64);
+        for number in 0..30 {
+            // Neither architecture is asked for, and two do not fit into four cores.
+            let spec = workload(&format!("cores-{number}"), amounts(2000 + 50 * random.below(120) as i64, 192, 1));
+            add(&mut problem, spec, 10 + random.below(20));
+        }
+        let (solution, price) = planned(&problem);
+        let bound = lower_bound(&problem, &Options::default(), &solution);
+        println!("set {seed}: {:.4} of the bound", price / bound);
+        assert!(price <= 1.04 * bound, "set {seed}: {price:.3}, at least {bound:.3}");
+    }
+}

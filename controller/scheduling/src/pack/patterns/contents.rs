@@ -149,11 +149,13 @@ impl Generation<'_> {
         markets.iter().for_each(|&market| rows.union_with(&rows_of[market]));
         let item = |row: usize| {
             let of = &self.rows[row];
-            let most = of.most.min(left[row] as u32);
+            let most = if self.is_bound { of.most } else { of.most.min(left[row] as u32) };
             let sizes = &unplaced.kinds[of.kind as usize].sizes;
             Item { row: row as u32, sizes, value: values[row], most, apart: of.apart }
         };
-        let items: Vec<Item<'_>> = rows.ones().map(item).collect();
+        // As in the proof of a bound, where nothing limits the number of units without requests.
+        let counts = |item: &Item<'_>| !self.is_bound || item.sizes[CPU] > 0 || item.sizes[MEMORY] > 0;
+        let items: Vec<Item<'_>> = rows.ones().map(item).filter(counts).collect();
         if items.is_empty() {
             return Vec::new();
         }

@@ -223,6 +223,9 @@ impl Knapsack {
 /// Content of a node as items with the number of units of each.
 pub(super) type Filling = Vec<(usize, u32)>;
 
+/// Maximum number of units of an item that takes no cells.
+const MOST_WITHOUT_CELLS: u32 = 1 << 12;
+
 /// Number of cells of a grid in each direction.
 #[derive(Debug, Clone, Copy)]
 struct Grid {
@@ -260,11 +263,13 @@ fn passes(items: &[Item<'_>], scaled: &[(usize, usize)], width: usize, height: u
         let (cores, memory) = scaled[number];
         let by = |room: usize, size: usize| (room - 1).checked_div(size).unwrap_or(usize::MAX);
         let holds = by(width, cores).min(by(height, memory)) as u32;
-        if item.most >= holds {
+        // Nothing but a number bounds units that take no cells.
+        let most = if cores + memory > 0 { item.most } else { item.most.min(MOST_WITHOUT_CELLS) };
+        if most >= holds {
             passes.push(Pass::Any(number));
             continue;
         }
-        let (mut left, mut bulk) = (item.most, 1);
+        let (mut left, mut bulk) = (most, 1);
         while left > 0 {
             passes.push(Pass::Bulk(number, bulk.min(left)));
             left -= bulk.min(left);
@@ -377,6 +382,19 @@ mod tests {
             let worth: f64 = content.iter().map(|&(item, count)| items[item].value * f64::from(count)).sum();
             let best = most(&room, &items, 0, &mut Vec::new());
             assert!((worth - best).abs() < 1e-3, "{worth} of {best}: {room:?} {items:?} {content:?}");
+        }
+    }
+
+    /// Nothing but their number bounds units that take no cells.
+    #[test]
+    fn units_without_a_size_have_an_end() {
+        let item = |row: u32, sizes, most| Item { row, sizes, value: 1.0, most, apart: None };
+        for (most, expected) in [(7, vec![(0, 7), (1, 3)]), (u32::MAX, vec![(0, 99)])] {
+            let items = [item(0, &[0, 0, 1], most), item(1, &[0, 3, 1], u32::MAX)];
+            let contents = Knapsack::default().fill_all(&[(&[0, 10, 99], f64::INFINITY)], &items);
+            let mut content = contents[0][0].clone();
+            content.sort_unstable();
+            assert_eq!(content, expected);
         }
     }
 

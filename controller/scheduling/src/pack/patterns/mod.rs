@@ -41,7 +41,7 @@ use bins::Bin;
 pub(crate) use knapsack::EXACT;
 use knapsack::Knapsack;
 use rows::{Market, Row};
-use scopes::Scope;
+use scopes::{Scope, Whole};
 
 /// Budget of knapsack cells per unit, about ten microseconds.
 const STEPS_PER_UNIT: usize = 40_000;
@@ -85,11 +85,17 @@ struct Generation<'a> {
     rows: Vec<Row>,
     /// Row of each batch; `u32::MAX` if it is of none.
     row_of_batch: Vec<u32>,
+    /// Number of rows of the scope, to be covered; those after them are of other scopes, with values that are given.
+    own: usize,
     markets: Vec<Market>,
+    /// Cells of the scope.
+    cells: FixedBitSet,
     seen: FxHashSet<Pattern>,
     patterns: Vec<Pattern>,
     knapsack: Knapsack,
     steps: usize,
+    /// True if values for a bound are asked for: contents may hold more units than there are, as its proof assumes.
+    is_bound: bool,
     /// True if no more patterns are searched for what whole copies leave.
     is_rest: bool,
     /// Value of a unit by row under which no content that was found is worth more than its price, nearly.
@@ -106,6 +112,15 @@ struct Choice {
     values: Vec<f64>,
 }
 
+/// Nodes opened by patterns.
+pub(super) struct Opened {
+    pub(super) nodes: Vec<OpenedNode>,
+    /// Price of the programs for all units that their markets take, in USD per hour: about the least that these cost.
+    pub(super) promised: f64,
+    /// Batches with the cells that the program had for them, if it had not all cells for all.
+    pub(super) cells: Vec<(Vec<u32>, FixedBitSet)>,
+}
+
 /// Opens nodes for most of `unplaced`, as an alternative to the plan `known`; the rest stays in `unplaced`. If many
 /// shapes are on offer, `values` are split prices of a unit by kind. Returns `None` if patterns promise no saving or
 /// would take too long.
@@ -115,12 +130,13 @@ pub(super) fn open(
     unplaced: &mut RemainingDemand,
     headroom: &mut Headroom,
     (known, values): (&[OpenedNode], Option<&[f64]>),
-) -> Option<Vec<OpenedNode>> {
-    let scopes = scopes::scopes(shape_index, grouped, unplaced, headroom, known, values)?;
+) -> Option<Opened> {
+    let whole = Whole { shape_index, grouped, unplaced, headroom, known, is_bound: false };
+    let scopes = whole.scopes(values)?;
     let mut generations = Vec::new();
     let mut promised = 0.0;
     for scope in &scopes {
-        generations.push(Generation::new(shape_index, grouped, unplaced, headroom, known, scope)?);
+        generations.push(Generation::new(&whole, scope, &[])?);
     }
     // Copies are opened of nodes that hold few units only.
     let opens = |generation: &Generation<'_>| generation.markets.iter().any(|market| !market.is_fluid);
@@ -144,17 +160,20 @@ pub(super) fn open(
             (generation, bins)
         })
         .collect();
-    let mut opened = Vec::new();
+    let mut opened = Opened { nodes: Vec::new(), promised, cells: Vec::new() };
     for (generation, mut bins) in dealt {
         generation.fill_up(unplaced, &mut bins);
         bins.iter_mut().for_each(|bin| generation.move_down(unplaced, headroom, bin));
-        opened.extend(bins.into_iter().map(|bin| OpenedNode {
+        opened.nodes.extend(bins.into_iter().map(|bin| OpenedNode {
             shape: bin.shape,
             cell: bin.cell,
             price: bin.price,
             units: bin.units,
             reserved: None,
         }));
+        if scopes.len() > 1 {
+            opened.cells.push((generation.covered().collect(), generation.cells));
+        }
     }
     Some(opened)
 }
@@ -165,8 +184,8 @@ pub(crate) struct Part {
     pub(crate) values: Vec<(u32, f64)>,
 }
 
-/// Returns the values of a program over the patterns for `unplaced`, rules between pods left out, as a proposal for a
-/// bound: no content that was found is worth more than its price. `values` are those of a unit by kind to start from.
+/// Returns the values of programs over the patterns for `unplaced`, rules between pods left out, as a proposal for a
+/// bound: hardly any content is worth more than its price. `values` are those of a unit by kind to start from.
 pub(crate) fn parts(
     shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
@@ -174,44 +193,47 @@ pub(crate) fn parts(
     headroom: &Headroom,
     values: &[f64],
 ) -> Option<Vec<Part>> {
-    let scopes = scopes::scopes(shape_index, grouped, unplaced, headroom, &[], Some(values))?;
-    let part = |mut scope: Scope<'_>| {
-        scope.is_bound = true;
-        let mut generation = Generation::new(shape_index, grouped, unplaced, headroom, &[], &scope)?;
+    let whole = Whole { shape_index, grouped, unplaced, headroom, known: &[], is_bound: true };
+    let mut parts: Vec<Part> = Vec::new();
+    let mut given: Vec<(Row, f64)> = Vec::new();
+    for scope in &whole.scopes(Some(values))? {
+        // What may go elsewhere too fills gaps here, and is worth what it is worth there.
+        let mut generation = Generation::new(&whole, scope, &given)?;
         generation.choose(unplaced);
-        let batches = generation.rows.iter().zip(&generation.proven);
-        let batches = batches.flat_map(|(row, &value)| row.batches.iter().map(move |&batch| (batch, value)));
-        Some(Part { values: batches.collect(), cells: scope.cells.clone() })
-    };
-    scopes.into_iter().map(part).collect()
+        let own: Vec<(Row, f64)> = generation.rows.into_iter().zip(generation.proven).take(generation.own).collect();
+        let batches = own.iter().flat_map(|(row, value)| row.batches.iter().map(|&batch| (batch, *value)));
+        parts.push(Part { values: batches.collect(), cells: scope.cells.clone() });
+        given.extend(own);
+    }
+    Some(parts)
 }
 
 impl<'a> Generation<'a> {
-    fn new(
-        shape_index: &'a ShapeIndex<'a>,
-        grouped: &'a Grouped,
-        unplaced: &RemainingDemand,
-        headroom: &Headroom,
-        known: &[OpenedNode],
-        scope: &Scope<'_>,
-    ) -> Option<Self> {
-        let rows = rows::rows(shape_index, grouped, unplaced, known.len(), scope)?;
+    /// Returns the start of a generation for a scope; `given` are rows of others, with the value of a unit.
+    fn new(whole: &Whole<'a, '_>, scope: &Scope, given: &[(Row, f64)]) -> Option<Self> {
+        let Whole { shape_index, grouped, unplaced, known, .. } = *whole;
+        let mut rows = rows::rows(whole, scope)?;
+        let own = rows.len();
         let units: usize = rows.iter().map(|row| row.left(unplaced)).sum();
         let steps = (STEPS_PER_UNIT * (units + unplaced.left / (EQUAL_PART * scope.count))).min(MOST_STEPS);
         let grid = |shape: usize| Knapsack::grid(&shape_index.compiled.shapes[shape].room);
+        let (others, given): (Vec<Row>, Vec<f64>) =
+            given.iter().filter_map(|(row, value)| Some((row.within(unplaced, &scope.cells)?, *value))).unzip();
+        rows.extend(others);
         // About as many columns as rows are generated, each with at least one knapsack.
         let least = scope.shapes.iter().map(|&shape| grid(shape)).min()?;
         if scope.values.is_none() && rows.len() * rows.len() * least > steps {
             return None;
         }
-        let markets = rows::markets(shape_index, grouped, unplaced, headroom, (scope, &rows))?;
+        let markets = rows::markets(whole, scope, &rows)?;
         let filled = markets.iter().filter(|market| !market.is_fluid);
         let sweep: usize = filled.map(|market| grid(market.shape)).sum::<usize>() * rows.len();
         if scope.values.is_none() && sweep > steps {
             return None;
         }
-        let value = |row: &Row| scope.values.map_or(0.0, |values| scope.scale * values[row.kind as usize]);
-        let proven = rows.iter().map(value).collect();
+        let value = |row: &Row| scope.values.as_ref().map_or(0.0, |values| values[row.kind as usize]);
+        let mut proven: Vec<f64> = rows.iter().map(value).collect();
+        proven[own..].copy_from_slice(&given);
         let mut row_of_batch = vec![u32::MAX; unplaced.batches.len()];
         for (row, one) in (0..).zip(&rows) {
             one.batches.iter().for_each(|&batch| row_of_batch[batch as usize] = row);
@@ -221,19 +243,28 @@ impl<'a> Generation<'a> {
             shape_index,
             grouped,
             rows,
+            own,
             markets,
+            cells: scope.cells.clone(),
             seen: FxHashSet::default(),
             patterns: Vec::new(),
             knapsack: Knapsack::default(),
             steps,
+            is_bound: whole.is_bound,
             is_rest: false,
             proven,
         };
         generation.learn(unplaced, known);
-        for row in 0..generation.rows.len() {
+        for row in 0..own {
             generation.learn_alone(unplaced, row);
         }
         Some(generation)
+    }
+
+    /// Returns the batches that some market takes.
+    fn covered(&self) -> impl Iterator<Item = u32> {
+        let is_taken = |row: &usize| self.markets.iter().any(|market| market.rows.contains(*row));
+        (0..self.rows.len()).filter(is_taken).flat_map(|row| &self.rows[row].batches).copied()
     }
 
     /// Opens copies of patterns, of `choice` first, as long as the programs for the rest have whole copies.

@@ -31,6 +31,9 @@ const MOST_SWEEPS: usize = 400;
 /// Share of the price by which the proven values may be lower at the end.
 const GAP: f64 = 0.0005;
 
+/// Minimum price of a content, as a share of that of its node, however much its units with given values are worth.
+const LEAST: f64 = 0.001;
+
 /// Demand of the rows that have units left.
 struct Demand {
     /// Number of units by row.
@@ -47,7 +50,7 @@ impl Demand {
     fn new(generation: &Generation<'_>, unplaced: &RemainingDemand) -> Option<Self> {
         let mut left: Vec<f64> = generation.rows.iter().map(|row| row.left(unplaced) as f64).collect();
         let (mut rows, mut alone) = (Vec::new(), Vec::new());
-        for (row, left) in left.iter_mut().enumerate().filter(|(_, left)| **left > 0.0) {
+        for (row, left) in left.iter_mut().enumerate().take(generation.own).filter(|(_, left)| **left > 0.0) {
             // What no market takes is packed without patterns.
             let Some((market, count)) = generation.cheapest_alone(unplaced, row) else {
                 *left = 0.0;
@@ -76,16 +79,19 @@ impl Demand {
     fn extend(&self, columns: &mut Columns, generation: &Generation<'_>) {
         for pattern in &generation.patterns[columns.len()..] {
             let held = pattern.content.iter().map(|&(row, count)| (row as usize, f64::from(count)));
-            let covers = held.filter(|&(row, _)| self.left[row] > 0.0);
+            let (held, given): (Vec<_>, Vec<_>) = held.partition(|&(row, _)| row < generation.own);
+            let covers = held.into_iter().filter(|&(row, _)| self.left[row] > 0.0);
             let covers = covers.map(|(row, count)| (self.position[row], count / self.left[row]));
             let market = &generation.markets[pattern.market as usize];
-            columns.push(covers, market.price * f64::from(market.nodes()));
+            let price = market.price * f64::from(market.nodes());
+            let given: f64 = given.into_iter().map(|(row, count)| generation.proven[row] * count).sum();
+            columns.push(covers, (price - given).max(LEAST * price));
         }
     }
 
     /// Sets the values of a unit by row.
-    fn value(&self, duals: impl Iterator<Item = f64>, values: &mut [f64]) {
-        values.fill(0.0);
+    fn value(&self, duals: impl Iterator<Item = f64>, values: &mut [f64], own: usize) {
+        values[..own].fill(0.0);
         self.rows.iter().zip(duals).for_each(|(&row, dual)| values[row] = dual.max(0.0) / self.left[row]);
     }
 }
@@ -95,7 +101,7 @@ impl Generation<'_> {
     /// `None` if nothing is left.
     pub(super) fn choose(&mut self, unplaced: &RemainingDemand) -> Option<Choice> {
         let demand = Demand::new(self, unplaced)?;
-        let mut values = vec![0.0; self.rows.len()];
+        let mut values = self.proven.clone();
         let mut columns = Columns::default();
         let mut pivots = PIVOTS * demand.rows.len();
         if self.is_rest {
@@ -107,8 +113,11 @@ impl Generation<'_> {
         let progress = if self.proven.iter().any(|&value| value > 0.0) { PROGRESS } else { 0.0 };
         let mut share = BOX;
         let mut program = Program::new(&demand.bounds(&self.proven, share));
-        let total = |values: &[f64]| values.iter().zip(&demand.left).map(|(value, left)| value * left).sum::<f64>();
-        let mut proven = total(&self.proven);
+        let own = self.own;
+        let total =
+            |values: &[f64]| values[..own].iter().zip(&demand.left).map(|(value, left)| value * left).sum::<f64>();
+        // Beside units with given values, the values to start from are not proven.
+        let mut proven = if own < self.rows.len() { 0.0 } else { total(&self.proven) };
         let mut before = f64::INFINITY;
         for _ in 0..MOST_SWEEPS {
             self.cover(&mut program, &mut columns, (&demand, &mut pivots), &mut values);
@@ -117,7 +126,7 @@ impl Generation<'_> {
             // Lowered by as much as the best content is worth too much, the values are proven.
             if price / most > proven {
                 proven = price / most;
-                self.proven.iter_mut().zip(&values).for_each(|(proven, value)| *proven = value / most);
+                self.proven[..own].iter_mut().zip(&values).for_each(|(proven, value)| *proven = value / most);
             }
             let is_covered = program.price_alone() <= GAP * price;
             if self.knapsack.steps > self.steps || pivots == 0 || is_covered && proven > (1.0 - GAP) * price {
@@ -149,7 +158,7 @@ impl Generation<'_> {
     ) {
         demand.extend(columns, self);
         *pivots -= program.optimise(columns, WORTHWHILE, *pivots);
-        demand.value(program.duals(), values);
+        demand.value(program.duals(), values, self.own);
     }
 
     /// Returns the market in which units of a row alone cost least, and the number of them per node.

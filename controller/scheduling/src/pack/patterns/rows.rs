@@ -4,11 +4,11 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use super::knapsack::Knapsack;
-use super::scopes::Scope;
+use super::scopes::{Scope, Whole};
 use crate::compile::fits;
 use crate::pack::groups::Grouped;
 use crate::pack::remaining_demand::RemainingDemand;
-use crate::pack::shape_index::{Headroom, ShapeIndex};
+use crate::pack::shape_index::ShapeIndex;
 
 /// Maximum number of rows of the program and its dense inverse.
 const MOST_ROWS: usize = 512;
@@ -51,7 +51,7 @@ pub(super) struct Row {
     pub(super) apart: Option<(u32, u32)>,
     /// Batches, those with the fewest cells first, then those with the most rules.
     pub(super) batches: Vec<u32>,
-    /// Number of units that a node may hold by the rules of each batch on itself.
+    /// Number of units that a node may hold by the rules of each batch on itself; for a bound any number.
     pub(super) most: u32,
 }
 
@@ -59,6 +59,16 @@ impl Row {
     /// Returns the number of units left.
     pub(super) fn left(&self, unplaced: &RemainingDemand) -> usize {
         self.batches.iter().map(|&batch| unplaced.batches[batch as usize].left()).sum()
+    }
+
+    /// Returns the row without the batches that may go to none of these cells; `None` if no batch may.
+    pub(super) fn within(&self, unplaced: &RemainingDemand, cells: &FixedBitSet) -> Option<Self> {
+        let reaches = |batch: &u32| {
+            let mask = unplaced.batches[*batch as usize].mask;
+            !unplaced.masks[mask as usize].is_disjoint(cells)
+        };
+        let batches: Vec<u32> = self.batches.iter().copied().filter(reaches).collect();
+        (!batches.is_empty()).then_some(Self { batches, ..*self })
     }
 }
 
@@ -88,27 +98,21 @@ impl Market {
     }
 }
 
-/// Returns the rows of some batches of `unplaced`, for which a plan of `nodes` nodes is known; `None` if there are too
-/// many.
-pub(super) fn rows(
-    shape_index: &ShapeIndex<'_>,
-    grouped: &Grouped,
-    unplaced: &RemainingDemand,
-    nodes: usize,
-    scope: &Scope<'_>,
-) -> Option<Vec<Row>> {
-    let batches = &scope.batches;
-    if let Some(values) = scope.values {
+/// Returns the rows of a scope; `None` if there are too many.
+pub(super) fn rows(whole: &Whole<'_, '_>, scope: &Scope) -> Option<Vec<Row>> {
+    let Whole { shape_index, grouped, unplaced, known, is_bound, .. } = *whole;
+    let (batches, nodes) = (&scope.batches, known.len());
+    if let Some(values) = &scope.values {
         // A bound knows no rules between pods: as if they needed few of all nodes.
-        let nodes = if scope.is_bound { usize::MAX } else { nodes };
+        let nodes = if is_bound { usize::MAX } else { nodes };
         let mut rows = gathered(grouped, unplaced, nodes, batches, false);
         if rows.len() > MOST_TO_MERGE {
             return None;
         }
-        if scope.is_bound {
-            rows.iter_mut().for_each(|row| row.most = row.left(unplaced) as u32);
+        if is_bound {
+            rows.iter_mut().for_each(|row| row.most = u32::MAX);
         }
-        return merged(shape_index, &rows, unplaced, (values, scope.is_bound));
+        return merged(shape_index, &rows, unplaced, (values, is_bound));
     }
     let by_cells = gathered(grouped, unplaced, nodes, batches, true);
     let rows =
@@ -225,14 +229,9 @@ fn merged(
     (count <= MOST_MERGED).then(|| kept.into_iter().flatten().collect())
 }
 
-/// Returns the markets of a scope for its rows; `None` if there are too many.
-pub(super) fn markets(
-    shape_index: &ShapeIndex<'_>,
-    grouped: &Grouped,
-    unplaced: &RemainingDemand,
-    headroom: &Headroom,
-    (scope, rows): (&Scope<'_>, &[Row]),
-) -> Option<Vec<Market>> {
+/// Returns the markets of a scope for these rows; `None` if there are too many.
+pub(super) fn markets(whole: &Whole<'_, '_>, scope: &Scope, rows: &[Row]) -> Option<Vec<Market>> {
+    let Whole { shape_index, grouped, unplaced, headroom, is_bound, .. } = *whole;
     let compiled = shape_index.compiled;
     let mut markets: Vec<Market> = Vec::new();
     let shapes = scope.shapes.iter().copied().filter(|&shape| headroom.allows(compiled, shape));
@@ -267,7 +266,7 @@ pub(super) fn markets(
                 }
                 None => {
                     let is_exact = Knapsack::is_exact(&one.room);
-                    let rounds = merges && !is_exact && (scope.is_bound || price > scope.fluid_from / ROUNDED_FROM);
+                    let rounds = merges && !is_exact && (is_bound || price > scope.fluid_from / ROUNDED_FROM);
                     let is_fluid = price > scope.fluid_from || rounds;
                     markets.push(Market { shape, cells: vec![cell], price, rows: set, is_fluid });
                 }

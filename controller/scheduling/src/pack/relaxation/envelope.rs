@@ -14,8 +14,8 @@ pub(crate) fn valued(sizes: &[i32], value: f64) -> Valued {
 /// Number of prices of cpu that are tried.
 const TRIALS: usize = 24;
 
-/// Maximum number of contents: those of the units that cost least more than their value.
-const MOST_CONTENTS: usize = 64;
+/// Maximum number of units for which contents are made: those that cost least more than their value.
+const MOST_UNITS: usize = 64;
 
 /// Prices of cpu and memory at which no unit costs less than its value.
 #[derive(Debug, Clone, Copy)]
@@ -56,8 +56,8 @@ impl Envelope {
     }
 
     /// Returns contents of one node that come close to the bound, as positions in `units` with the number of each,
-    /// which need not be whole: for every unit with the other one that costs least more than its value, of those with
-    /// more cpu for their memory than the node if it has less, and the other way round.
+    /// which need not be whole: every unit alone, and with the other one that costs least more than its value, of those
+    /// with more cpu for their memory than the node if it has less, and the other way round.
     pub(crate) fn contents<'u>(
         &'u self,
         (cpu, memory): (f64, f64),
@@ -75,15 +75,15 @@ impl Envelope {
         let best = [least(false), least(true)];
         let mut order: Vec<usize> = (0..units.len()).collect();
         order.sort_by(|&a, &b| dear(a).total_cmp(&dear(b)).then(a.cmp(&b)));
-        order.truncate(MOST_CONTENTS);
-        order.into_iter().map(move |at| {
+        order.truncate(MOST_UNITS);
+        order.into_iter().flat_map(move |at| {
             let one = &units[at];
-            let Some(partner) = best[usize::from(!has_more(at))] else {
-                return vec![(at, (cpu / one.0).min(memory / one.1))];
-            };
-            let other = &units[partner];
-            let both = one.0 * other.1 - other.0 * one.1;
-            vec![(at, (cpu * other.1 - other.0 * memory) / both), (partner, (one.0 * memory - cpu * one.1) / both)]
+            let pair = best[usize::from(!has_more(at))].map(|partner| {
+                let other = &units[partner];
+                let both = one.0 * other.1 - other.0 * one.1;
+                vec![(at, (cpu * other.1 - other.0 * memory) / both), (partner, (one.0 * memory - cpu * one.1) / both)]
+            });
+            [Some(vec![(at, (cpu / one.0).min(memory / one.1))]), pair].into_iter().flatten()
         })
     }
 
@@ -117,7 +117,7 @@ mod tests {
         let worth = |content: &Vec<(usize, f64)>| content.iter().map(|&(at, count)| units[at].2 * count).sum::<f64>();
         let contents: Vec<Vec<(usize, f64)>> = envelope.contents((9.0, 9.0), &units).collect();
         assert!((envelope.most - 10.5).abs() < 1e-3, "{envelope:?}");
-        assert!((worth(&contents[0]) - 10.5).abs() < 1e-3, "{contents:?}");
+        assert!((contents.iter().map(worth).fold(0.0, f64::max) - 10.5).abs() < 1e-3, "{contents:?}");
         assert!(contents.iter().all(|content| worth(content) <= envelope.most + 1e-9), "{contents:?}");
     }
 }
