@@ -1,13 +1,15 @@
 //! Parsing of texts into objects: documents of YAML and JSON, with lists flattened and one object in memory at a time.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::error::{InputError, Place};
+use super::error::{InputError, Place, SHOWN};
 use super::locate;
+use super::reader::WARNINGS;
 use super::source::Source;
 use super::tree::{DUPLICATE_KEY, Key, Tree, shorten};
 
@@ -20,7 +22,12 @@ pub(crate) struct Origin<'s> {
     pub(crate) document: usize,
     pub(crate) item: Option<usize>,
     text: Text<'s>,
+    /// Number of lines of the file that may still be looked for.
+    lines: &'s Cell<usize>,
 }
+
+/// Maximum number of lines of a file that are looked for, as each reads the file up to there: those that are shown.
+const MOST_LINES: usize = SHOWN + WARNINGS;
 
 enum Text<'s> {
     Json { whole: &'s str, object: &'s str },
@@ -28,8 +35,10 @@ enum Text<'s> {
 }
 
 impl Origin<'_> {
-    /// Returns the position of the field at `path` in the object, with its line.
+    /// Returns the position of the field at `path` in the object, with its line unless many have been asked for.
     pub(crate) fn place(&self, path: &str) -> Box<Place> {
+        let Some(left) = self.lines.get().checked_sub(1) else { return self.place_at(None) };
+        self.lines.set(left);
         let line = match &self.text {
             Text::Json { whole, object } => {
                 let at = locate::offset_in(whole, object).saturating_add(locate::in_json(object, path));
@@ -90,12 +99,14 @@ fn json_stream(source: &Source) -> Result<Vec<&str>, InputError> {
 }
 
 fn each_json(source: &Source, documents: &[&str], use_object: &mut UseObject<'_>) -> Result<(), InputError> {
+    let lines = Cell::new(MOST_LINES);
     for (index, document) in documents.iter().enumerate() {
         let origin = Origin {
             file: &source.name,
             document: index + 1,
             item: None,
             text: Text::Json { whole: &source.text, object: document },
+            lines: &lines,
         };
         json_object(origin, document, None, DEEPEST_LIST, use_object)?;
     }
@@ -137,6 +148,7 @@ fn json_object<'s>(
             document: origin.document,
             item: origin.item.or(Some(index + 1)),
             text: Text::Json { whole, object: item },
+            lines: origin.lines,
         };
         json_object(origin, item, typed, deeper - 1, use_object)?;
     }
@@ -244,9 +256,15 @@ fn yaml_options(bytes: usize) -> serde_saphyr::Options {
 }
 
 fn each_yaml(source: &Source, use_object: &mut UseObject<'_>) -> Result<(), InputError> {
+    let lines = Cell::new(MOST_LINES);
     for (index, (document, first_line)) in yaml_documents(&source.text).into_iter().enumerate() {
-        let origin =
-            Origin { file: &source.name, document: index + 1, item: None, text: Text::Yaml { document, first_line } };
+        let origin = Origin {
+            file: &source.name,
+            document: index + 1,
+            item: None,
+            text: Text::Yaml { document, first_line },
+            lines: &lines,
+        };
         let tree: Tree<'_> = serde_saphyr::from_str_with_options(document, yaml_options(document.len()))
             .map_err(|error| yaml_error(&origin, first_line, &error))?;
         yaml_object(&origin, &tree, DEEPEST_LIST, use_object)?;
@@ -307,6 +325,7 @@ fn yaml_object(
             document: origin.document,
             item: origin.item.or(Some(index + 1)),
             text: Text::Yaml { document, first_line },
+            lines: origin.lines,
         };
         if typed.is_some() {
             let mut item = item.clone();

@@ -133,7 +133,7 @@ pub enum InputError {
 }
 
 /// Maximum number of errors that are shown at once.
-const SHOWN: usize = 20;
+pub(super) const SHOWN: usize = 20;
 
 /// Rejected objects, collected so that one run shows all of them.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ use super::version;
 
 /// Maximum number of individual warnings. Each costs a second parse of its document, and a template used ten thousand
 /// times would hide everything else.
-const WARNINGS: usize = 20;
+pub(super) const WARNINGS: usize = 20;
 
 /// State of reading.
 #[derive(Default)]

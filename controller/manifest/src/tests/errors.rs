@@ -62,6 +62,13 @@ fn objects_stand_once() {
     paths.iter().for_each(|path| std::fs::write(path, pod).unwrap());
     let message = read(&paths, &mut Cursor::new("")).unwrap_err().to_string();
     assert!(message.contains("2.yaml: document 1, line 1: Pod `a` is already in"), "{message}");
+    // To find a line is to read the text once more: done for those that are shown, not for a thousand.
+    let many = folder.path().join("many.yaml");
+    std::fs::write(&many, format!("{{apiVersion: v1, kind: List, items: [{}]}}", vec![pod; 1_000].join(",\n")))
+        .unwrap();
+    let message = read(&[many], &mut Cursor::new("")).unwrap_err().to_string();
+    assert!(message.contains("document 1, item 21, line 21: Pod `a` is already in"), "{message}");
+    assert!(message.ends_with("979 more errors like these\n\nhint: correct the first ones and try again"), "{message}");
     // Another namespace or another kind is another object.
     let other = pod.replace("name: a}", "name: a, namespace: b}");
     assert_eq!(read_text("a.yaml", &format!("{pod}\n---\n{other}\n")).unwrap().pods.len(), 2);
