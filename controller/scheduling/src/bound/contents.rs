@@ -1,8 +1,8 @@
 //! Bound by whole contents: values of pods such that no content of a node is worth more than the node.
 //!
-//! Where nodes hold two or three pods, resources that are treated as divisible prove little. The values are those of
-//! the program over patterns. They are proven here, for every shape: its content of most value, by dynamic programming
-//! if its room has few units, else by prices at which no pod costs less than its value.
+//! Resources that are treated as divisible prove little if nodes hold two or three pods. The values are those of the
+//! programs over patterns, one for each part of the cells. They are proven here, for every shape: its content of most
+//! value, by dynamic programming if its room has few units, else by prices at which no pod costs less than its value.
 
 use fixedbitset::FixedBitSet;
 
@@ -39,7 +39,8 @@ pub(super) fn bound(
         let cells = parts[at].cells.clone();
         rest.difference_with(&cells);
         let mut here = proof.most(&parts, &cells);
-        // Nodes here may also hold pods that are worth less elsewhere, which the program of this part did not know.
+        // Nodes here also hold pods of the parts before, whose values are given; what is worth too much with them is
+        // lowered.
         for _ in 0..LOWERINGS {
             if at == 0 || here <= most.max(1.0) {
                 break;

@@ -34,6 +34,11 @@ pub(crate) struct OpenedNode {
     pub(crate) reserved: Option<usize>,
 }
 
+/// Returns the price of the nodes that are not reserved, in USD per hour.
+pub(super) fn bought(nodes: &[OpenedNode]) -> f64 {
+    nodes.iter().filter(|node| node.reserved.is_none()).map(|node| node.price).sum()
+}
+
 /// Parameters of one construction pass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {

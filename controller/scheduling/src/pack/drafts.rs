@@ -193,21 +193,21 @@ impl<'a> Drafting<'a> {
         }
         let demands = self.shape_index.demands(&begun.rest, begun.rest.least_nodes(&self.grouped.rules.host));
         let duals = fluid::solve(&self.shape_index.sources(self.shape_index.basic), &demands);
-        if known.bought() <= GOOD_ENOUGH * fluid::value(&duals, &demands) {
+        if construct::bought(&known.opened) <= GOOD_ENOUGH * fluid::value(&duals, &demands) {
             return None;
         }
         let mut free = begun.clone();
         let (rest, headroom) = (&mut free.rest, &mut free.headroom);
         let found = patterns::open(self.shape_index, self.grouped, rest, headroom, (&known.opened, values))?;
         free.opened.extend(found.nodes);
-        // The rest keeps to the cells that its programs had for it,
-        // unless that leaves too many nodes half empty.
+        // The rest keeps to the cells of its programs, unless that leaves too many nodes half empty.
         let mut kept = (!found.cells.is_empty()).then(|| free.clone());
         if let Some(kept) = &mut kept {
             kept.rest.restrict(&found.cells);
         }
+        let enough = AS_PROMISED * found.promised;
         let is_good =
-            |draft: &Draft| draft.left.len() <= known.left.len() && draft.bought() <= AS_PROMISED * found.promised;
+            |draft: &Draft| draft.left.len() <= known.left.len() && construct::bought(&draft.opened) <= enough;
         let mut best: Option<Draft> = None;
         for pass in kept.into_iter().chain([free]) {
             if best.as_ref().is_some_and(is_good) {

@@ -109,11 +109,6 @@ impl Draft {
         self.left.len() < known.left.len() || self.left.len() == known.left.len() && cheaper
     }
 
-    /// Returns the price of the nodes that are not reserved, in USD per hour.
-    fn bought(&self) -> f64 {
-        self.opened.iter().filter(|node| node.reserved.is_none()).map(|node| node.price).sum()
-    }
-
     /// Sum over the units on new nodes of the weight of their pool.
     fn weight(&self, compiled: &Compiled<'_>) -> i64 {
         let weight = |node: &OpenedNode| i64::from(compiled.problem.pools[compiled.shapes[node.shape].pool].weight);

@@ -17,9 +17,9 @@
 //! assigned first. The rest that no bin takes is packed like any other plan. All work is counted in cells of knapsacks,
 //! pivots and patterns, so the same input always gives the same plan.
 //!
-//! With many types on offer only those are markets that may be worth their price under the values of the known plan
-//! ([`scopes`]), rows of nearly the same size are merged, and large nodes are filled in fractions: they hold any mix.
-//! The program over such rows also proves a bound ([`parts`]).
+//! With many types on offer only those are markets that may be worth their price, and zones with other offers have a
+//! program of their own ([`scopes`]); rows of nearly the same size are merged, and large nodes are filled in fractions:
+//! they hold any mix. The programs over such rows also propose the values of a bound ([`parts`]).
 
 mod bins;
 mod contents;
@@ -32,7 +32,7 @@ mod scopes;
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::construct::OpenedNode;
+use super::construct::{self, OpenedNode};
 use super::groups::Grouped;
 use super::remaining_demand::RemainingDemand;
 use super::shape_index::{Headroom, ShapeIndex};
@@ -149,8 +149,7 @@ pub(super) fn open(
         promised += choice.price;
         chosen.push((generation, choice));
     }
-    let price: f64 = known.iter().filter(|node| node.reserved.is_none()).map(|node| node.price).sum();
-    if promised > (1.0 - SAVES) * price {
+    if promised > (1.0 - SAVES) * construct::bought(known) {
         return None;
     }
     let dealt: Vec<(Generation<'_>, Vec<Bin>)> = chosen

@@ -16,7 +16,7 @@ use crate::compile::{Compiled, fits};
 use crate::pack::construct::OpenedNode;
 use crate::pack::groups::Grouped;
 use crate::pack::relaxation::envelope::{self, Envelope, Valued};
-use crate::pack::relaxation::fluid;
+use crate::pack::relaxation::fluid::{self, Demands};
 use crate::pack::relaxation::split::{self, Item};
 use crate::pack::remaining_demand::RemainingDemand;
 use crate::pack::shape_index::{Headroom, ShapeIndex};
@@ -172,6 +172,7 @@ impl Whole<'_, '_> {
         joined.into_iter().map(|(_, cells)| cells).collect()
     }
 
+    /// Returns the number of units left in `batches`, by kind.
     fn left_of_kind(&self, batches: &[u32]) -> Vec<usize> {
         let mut left = vec![0; self.unplaced.kinds.len()];
         for &batch in batches {
@@ -194,8 +195,8 @@ impl Whole<'_, '_> {
         let items: Vec<Item<'_>> = kinds
             .map(|((kind, &left), &group)| Item { group, sizes: &kind.sizes, count: left as f64, slot: 0.0 })
             .collect();
-        let mut demands = self.shape_index.demands(self.unplaced, 0.0);
-        demands.totals.fill(0.0);
+        let groups = self.shape_index.groups;
+        let mut demands = Demands { totals: vec![0.0; groups * width], groups, width, least_nodes: 0.0 };
         for item in &items {
             let totals = &mut demands.totals[item.group * width..][..width];
             totals.iter_mut().zip(item.sizes).for_each(|(total, &size)| *total += item.count * f64::from(size));
