@@ -12,8 +12,8 @@
 //!    PodTopologySpread over the preferred spreads (weight 2, normalised over the sample). The first of equal nodes
 //!    wins.
 //!
-//! `tests/tests/live/run/scheduler.rs` compares this with kube-scheduler 1.37, pod by pod: it binds each pod to a node that
-//! is among the best here.
+//! `tests/tests/live/run/scheduler.rs` compares this with kube-scheduler 1.37, pod by pod: it binds each pod to a node
+//! that is among the best here.
 //!
 //! Not modelled: preferred node and pod affinity, `PreferNoSchedule`, image locality (all nodes are new), preemption,
 //! and nodes that become ready one after another. Room that virtual pods keep is free for kube-scheduler. Virtual pods

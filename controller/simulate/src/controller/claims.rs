@@ -49,7 +49,7 @@ impl Controller {
         let class = &prepared.class;
         carriage.class = Some((class.reference.kind.clone(), class.reference.name.clone()));
         let kind = Kind::Other(class.reference.kind.clone());
-        carriage.hold(kind, &class.reference.name, class.meta.resource_version.as_ref());
+        carriage.hold(kind, &class.meta);
         let (mut verdict, mut outcome) = (None, None);
         let mut has_written = false;
         for _ in 0..MOST_ROUNDS {
@@ -91,11 +91,8 @@ impl Controller {
     fn carriage_of(&self, name: &str) -> Carriage {
         let mut carriage = Carriage::default();
         let Some(around) = self.cluster.around(name) else { return carriage };
-        carriage.hold(Kind::NodeClaim, name, around.claim.metadata.resource_version.as_ref());
-        for node in &around.nodes {
-            let meta = &node.metadata;
-            carriage.hold(Kind::Node, meta.name.as_deref().unwrap_or_default(), meta.resource_version.as_ref());
-        }
+        carriage.hold(Kind::NodeClaim, &around.claim.metadata);
+        around.nodes.iter().for_each(|node| carriage.hold(Kind::Node, &node.metadata));
         carriage
     }
 }

@@ -1,6 +1,5 @@
 //! Disruption: consolidation and drift.
 
-use jiff::Timestamp;
 use muster_api::conditions::READY;
 use muster_api::labels::CAPACITY_RESERVATION_ID;
 use muster_api::nodeclass::Ami;
@@ -29,8 +28,9 @@ impl Controller {
         self.planner.note_left(&std::mem::take(&mut self.state.left));
         let due_repairs = self.state.unhealthy.take();
         if self.cluster.claims().len() == 0 {
-            let (again, is_open) = (after(now, self.settings.timing.every), self.planner.is_open());
-            self.end_pass(again, Moments::default(), is_open, false, world);
+            let again = after(now, self.settings.timing.every);
+            let end = PassEnd::of(&self.planner, again, Moments::default(), false);
+            self.done(Done::DecidedDisruption(end), world);
             return Ok(());
         }
         let mut manifests = self.cluster.without_void_nominations();
@@ -66,7 +66,7 @@ impl Controller {
             command_starts
         };
         let begins = !command_starts.is_empty();
-        self.end_pass(again, moments, self.planner.is_open(), begins, world);
+        self.done(Done::DecidedDisruption(PassEnd::of(&self.planner, again, moments, begins)), world);
         let mut is_open = false;
         for command_start in &command_starts {
             is_open |= self.open(command_start, world)?;
@@ -75,11 +75,6 @@ impl Controller {
             self.done(Done::BegunCommands { is_open }, world);
         }
         Ok(())
-    }
-
-    fn end_pass(&mut self, again: Timestamp, moments: Moments, is_open: bool, begins: bool, world: &World) {
-        let rests = self.planner.delivered().filter_map(|one| Some((one.pool.to_string(), one.rest?))).collect();
-        self.done(Done::DecidedDisruption(PassEnd { again, moments, is_open, rests, begins }), world);
     }
 
     /// Begins a command. Returns true if it cannot wait, and has to be decided again.
@@ -127,11 +122,9 @@ impl Controller {
     fn carriage(command_nodes: &[CommandNode]) -> Carriage {
         let mut carriage = Carriage::default();
         for command_node in command_nodes {
-            let meta = &command_node.claim.metadata;
-            carriage.hold(Kind::NodeClaim, meta.name.as_deref().unwrap_or_default(), meta.resource_version.as_ref());
+            carriage.hold(Kind::NodeClaim, &command_node.claim.metadata);
             if let Some(node) = &command_node.node {
-                let meta = &node.metadata;
-                carriage.hold(Kind::Node, meta.name.as_deref().unwrap_or_default(), meta.resource_version.as_ref());
+                carriage.hold(Kind::Node, &node.metadata);
             }
         }
         carriage

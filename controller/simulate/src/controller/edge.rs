@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::core::DynamicObject;
 use muster_api::annotations::POD_DELETION_COST;
 use muster_api::nodeclaim::NodeClaimStatus;
@@ -44,9 +44,9 @@ pub(super) enum Flow {
 
 impl Carriage {
     /// Makes writes of a step conditional on the version of an object that was read.
-    pub(super) fn hold(&mut self, kind: Kind, name: &str, version: Option<&String>) {
-        if let Some(version) = version {
-            self.versions.insert((kind, name.to_owned()), version.clone());
+    pub(super) fn hold(&mut self, kind: Kind, meta: &ObjectMeta) {
+        if let (Some(name), Some(version)) = (&meta.name, &meta.resource_version) {
+            self.versions.insert((kind, name.clone()), version.clone());
         }
     }
 
@@ -210,7 +210,7 @@ impl Controller {
     ) -> Result<(), Refused> {
         let version = carriage.version(kind, name);
         let written = world.api.update(kind, &Path::bare(name), version.as_deref(), change)?;
-        carriage.hold(kind.clone(), name, Some(&written));
+        carriage.versions.insert((kind.clone(), name.to_owned()), written);
         Ok(())
     }
 

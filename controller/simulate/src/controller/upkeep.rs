@@ -33,12 +33,7 @@ impl Controller {
             for claim in &claims {
                 let step = interruption::heed(claim, None, NoticeKind::SpotInterrupted, at);
                 let mut carriage = Carriage::default();
-                let meta = &claim.metadata;
-                carriage.hold(
-                    Kind::NodeClaim,
-                    meta.name.as_deref().unwrap_or_default(),
-                    meta.resource_version.as_ref(),
-                );
+                carriage.hold(Kind::NodeClaim, &claim.metadata);
                 self.carry_all(&step, &mut carriage, world)?;
             }
             world.notices.pop_front();
@@ -71,7 +66,7 @@ impl Controller {
         let step = classes::decide(&input, now);
         let mut carriage = Carriage::default();
         carriage.class = Some((reference.kind.clone(), reference.name.clone()));
-        carriage.hold(Kind::Other(reference.kind.clone()), &reference.name, class.meta.resource_version.as_ref());
+        carriage.hold(Kind::Other(reference.kind.clone()), &class.meta);
         let flow = self.carry_all(&step, &mut carriage, world)?;
         Ok(verdict_of(flow, !step.writes.is_empty(), &step, now))
     }
@@ -91,7 +86,7 @@ impl Controller {
         let step = cluster_wide::pool(&world.supply, &self.settings, &self.cluster, &mut self.state, name, now);
         let Some((step, pool)) = step.zip(pool) else { return Ok(Verdict::Rest(again)) };
         let mut carriage = Carriage::default();
-        carriage.hold(Kind::NodePool, name, pool.metadata.resource_version.as_ref());
+        carriage.hold(Kind::NodePool, &pool.metadata);
         let flow = self.carry_all(&step, &mut carriage, world)?;
         Ok(match verdict_of(flow, !step.writes.is_empty(), &step, now) {
             Verdict::Rest(_) if !step.writes.is_empty() => Verdict::RestUntil(after(now, pools::EVERY)),
@@ -118,10 +113,7 @@ impl Controller {
         };
         let step = garbage::collect(&input, now);
         let mut carriage = Carriage::default();
-        for node in &nodes {
-            let meta = &node.metadata;
-            carriage.hold(Kind::Node, meta.name.as_deref().unwrap_or_default(), meta.resource_version.as_ref());
-        }
+        nodes.iter().for_each(|node| carriage.hold(Kind::Node, &node.metadata));
         // The writes are independent of each other.
         for write in step.writes {
             self.carry_all(&Step::act([write]), &mut carriage, world)?;

@@ -124,10 +124,8 @@ impl<P: Provider> Leader<P> {
         let disruption::PlannedDisruption { planner, command_starts, deletion_costs, again, moments, notices, told } =
             planned;
         self.planner = planner;
-        let rests = self.planner.delivered().filter_map(|one| Some((one.pool.to_string(), one.rest?))).collect();
-        let is_open = self.planner.is_open();
-        let begins = !command_starts.is_empty();
-        self.done(Done::DecidedDisruption(PassEnd { again, moments, is_open, rests, begins }));
+        let end = PassEnd::of(&self.planner, again, moments, !command_starts.is_empty());
+        self.done(Done::DecidedDisruption(end));
         self.begin_commands(command_starts);
         self.tell_claims(told);
         self.tell(Step::act(deletion_costs), Audience::People);

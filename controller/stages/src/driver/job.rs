@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use muster_scheduling::disrupt::Moments;
 
 use super::{CommandItem, Item, Verdict};
-use crate::disruption::Rest;
+use crate::disruption::{DisruptionPlanner, Rest};
 
 /// Something to do now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,4 +86,15 @@ pub struct PassEnd {
     pub rests: BTreeMap<String, Rest>,
     /// True if there are commands to begin: [`Done::BegunCommands`] follows.
     pub begins: bool,
+}
+
+// === impl PassEnd ===
+
+impl PassEnd {
+    /// Returns the end of the planner's last decision.
+    #[must_use]
+    pub fn of(planner: &DisruptionPlanner, again: Timestamp, moments: Moments, begins: bool) -> Self {
+        let rests = planner.delivered().filter_map(|one| Some((one.pool.to_string(), one.rest?))).collect();
+        Self { again, moments, is_open: planner.is_open(), rests, begins }
+    }
 }
