@@ -88,6 +88,7 @@ mod compile;
 pub mod disrupt;
 mod exchange;
 pub mod explain;
+mod index;
 pub mod labels;
 mod logarithm;
 pub mod model;

@@ -71,7 +71,7 @@ fn bound(problem: &Problem, options: &Options, pods: impl IntoIterator<Item = us
         return (fluid.max(single) - spared).max(0.0);
     }
     let rules = &grouped.rules.host;
-    let rule = unplaced.tightest(rules).map(|(rule, _)| (rule, rules[rule as usize].limit));
+    let rule = unplaced.tightest(rules).map(|(rule, _)| (rule, rules[rule].limit));
     let items = split::items(&unplaced, &shape_index.group_of, rule);
     let split = split::solve(&sources, &items, split::Start::Fluid(&duals), demands.width);
     let values = split.values(&sources, &items, demands.width);

@@ -5,8 +5,9 @@
 //! makes such pods dear, and no plan can avoid it.
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexSlice, IndexVec};
 
-use crate::compile::{Compiled, Demand};
+use crate::compile::{Compiled, Demand, DomainRuleId};
 use crate::pack::existing_nodes;
 use crate::pack::groups::{Group, Grouped};
 use crate::pack::zones::{Placed, Zoned};
@@ -21,12 +22,12 @@ pub(super) fn pinned(compiled: &Compiled<'_>, grouped: &Grouped) -> Zoned {
     let values = if compiled.problem.nodes.is_empty() {
         existing_nodes::counting_values(compiled, grouped, &[])
     } else {
-        Vec::new()
+        IndexVec::new()
     };
     for (number, group) in grouped.groups.iter().enumerate() {
         let mut units = &group.units[..];
         if let Some((dimension, each)) = spread(compiled, grouped, &values, (number, group)) {
-            let rule = group.part.owns_domain[0] as usize;
+            let rule = group.part.owns_domain[0];
             for value in values[rule].ones() {
                 let cells = &compiled.cells.by_value(dimension)[value];
                 let mask = zoned.masks.iter().position(|mask| mask == cells).unwrap_or_else(|| {
@@ -49,11 +50,11 @@ pub(super) fn pinned(compiled: &Compiled<'_>, grouped: &Grouped) -> Zoned {
 fn spread(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
-    values: &[FixedBitSet],
+    values: &IndexSlice<DomainRuleId, [FixedBitSet]>,
     (number, group): (usize, &Group),
 ) -> Option<(usize, usize)> {
     let [rule] = group.part.owns_domain[..] else { return None };
-    let domain = &grouped.rules.domain[rule as usize];
+    let domain = &grouped.rules.domain[rule];
     let Demand::Spread { max_skew, min_domains, filter: None, required: true } = &domain.demand else { return None };
     let counts = |group: &Group| group.part.targets_domain.iter().any(|&(target, _)| target == rule);
     let counts_once = group.part.targets_domain[..] == [(rule, 1)];
@@ -62,7 +63,7 @@ fn spread(
         return None;
     }
     let dimension = compiled.cells.dimension(&domain.key)?;
-    let counting = values.get(rule as usize)?;
+    let counting = values.get(rule)?;
     // A value that is offered and does not count may hold more than others.
     let offered = compiled.cells.by_value(dimension).iter().enumerate().filter(|(_, cells)| !cells.is_clear());
     if offered.map(|(value, _)| value).any(|value| !counting.contains(value)) {

@@ -26,7 +26,9 @@ use fixedbitset::FixedBitSet;
 
 pub(crate) use cells::Cells;
 pub(crate) use columns::{CPU, Columns, MEMORY, Rounding, Vectors, fits};
-pub(crate) use rules::{Demand, DomainRule, Filter, HostRule, Part, Rules, Softness, Subject};
+pub(crate) use rules::{
+    Demand, DomainRule, DomainRuleId, Filter, HostRule, HostRuleId, Part, Rules, Softness, Subject,
+};
 pub(crate) use selection::Selection;
 pub(crate) use shapes::{FREE, PoolUse, Shape};
 pub(crate) use signatures::{Signature, Signatures};

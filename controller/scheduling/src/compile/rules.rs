@@ -8,15 +8,27 @@ use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use index_vec::IndexVec;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use super::selection::Selection;
+use crate::index::index_type;
 use crate::labels;
 use crate::model::{
     AffinityTerm, HostPort, LabelSelector, Labels, NamespaceScope, Node, PodSpec, Requirements, SpreadConstraint,
     Taint, Toleration,
 };
+
+index_type! {
+    /// Position in [`Rules::host`].
+    pub(crate) struct HostRuleId;
+}
+
+index_type! {
+    /// Position in [`Rules::domain`].
+    pub(crate) struct DomainRuleId;
+}
 
 /// Pods to which a rule applies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -102,11 +114,11 @@ pub(crate) struct DomainRule {
 /// Rules that one pod spec owns or is a target of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Part {
-    pub(crate) owns_host: SmallVec<[u32; 2]>,
+    pub(crate) owns_host: SmallVec<[HostRuleId; 2]>,
     /// Rule, and the number of targets that one unit counts as.
-    pub(crate) targets_host: SmallVec<[(u32, i32); 2]>,
-    pub(crate) owns_domain: SmallVec<[u32; 2]>,
-    pub(crate) targets_domain: SmallVec<[(u32, i32); 2]>,
+    pub(crate) targets_host: SmallVec<[(HostRuleId, i32); 2]>,
+    pub(crate) owns_domain: SmallVec<[DomainRuleId; 2]>,
+    pub(crate) targets_domain: SmallVec<[(DomainRuleId, i32); 2]>,
     /// Subjects of required affinity on hostnames.
     pub(crate) joins: SmallVec<[u32; 1]>,
 }
@@ -115,15 +127,15 @@ pub(crate) struct Part {
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     pub(crate) subjects: Vec<Subject>,
-    pub(crate) host: Vec<HostRule>,
-    pub(crate) domain: Vec<DomainRule>,
+    pub(crate) host: IndexVec<HostRuleId, HostRule>,
+    pub(crate) domain: IndexVec<DomainRuleId, DomainRule>,
     /// Subjects by their hash, so that none is stored twice.
     subject_ids: FxHashMap<u64, SmallVec<[u32; 1]>>,
     selection: Selection,
     /// Subjects that are ports.
     ports: Vec<u32>,
-    host_ids: FxHashMap<HostRule, u32>,
-    domain_ids: FxHashMap<DomainRule, u32>,
+    host_ids: FxHashMap<HostRule, HostRuleId>,
+    domain_ids: FxHashMap<DomainRule, DomainRuleId>,
     /// Subjects that select a set of labels in a namespace, by namespace and labels.
     selected: FxHashMap<(Arc<str>, Labels), SmallVec<[u32; 4]>>,
 }
@@ -191,7 +203,7 @@ impl Rules {
     }
 
     /// Adds a host rule with `limit` over the subject of `term`, for preferred anti-affinity that a pass honours.
-    pub(crate) fn soften(&mut self, term: &AffinityTerm, limit: i32) -> u32 {
+    pub(crate) fn soften(&mut self, term: &AffinityTerm, limit: i32) -> HostRuleId {
         let subject = self.subject_of(term);
         self.host_rule(HostRule { subject, limit, symmetric: false })
     }
@@ -242,12 +254,12 @@ impl Rules {
     /// Returns the rules by subject. All rules must be known.
     pub(crate) fn by_subject(&self) -> RulesBySubject {
         let mut host = vec![SmallVec::new(); self.subjects.len()];
-        for (rule, one) in self.host.iter().enumerate() {
-            host[one.subject as usize].push(rule as u32);
+        for (rule, one) in self.host.iter_enumerated() {
+            host[one.subject as usize].push(rule);
         }
         let mut domain = vec![SmallVec::new(); self.subjects.len()];
-        for (rule, one) in self.domain.iter().enumerate() {
-            domain[one.subject as usize].push(rule as u32);
+        for (rule, one) in self.domain.iter_enumerated() {
+            domain[one.subject as usize].push(rule);
         }
         RulesBySubject { host, domain }
     }
@@ -292,22 +304,20 @@ impl Rules {
         (id, true)
     }
 
-    fn host_rule(&mut self, rule: HostRule) -> u32 {
+    fn host_rule(&mut self, rule: HostRule) -> HostRuleId {
         if let Some(&id) = self.host_ids.get(&rule) {
             return id;
         }
-        let id = self.host.len() as u32;
-        self.host.push(rule.clone());
+        let id = self.host.push(rule.clone());
         self.host_ids.insert(rule, id);
         id
     }
 
-    fn domain_rule(&mut self, rule: DomainRule) -> u32 {
+    fn domain_rule(&mut self, rule: DomainRule) -> DomainRuleId {
         if let Some(&id) = self.domain_ids.get(&rule) {
             return id;
         }
-        let id = self.domain.len() as u32;
-        self.domain.push(rule.clone());
+        let id = self.domain.push(rule.clone());
         self.domain_ids.insert(rule, id);
         id
     }
@@ -316,8 +326,8 @@ impl Rules {
 /// Rules by their subject.
 #[derive(Debug)]
 pub(crate) struct RulesBySubject {
-    pub(crate) host: Vec<SmallVec<[u32; 2]>>,
-    pub(crate) domain: Vec<SmallVec<[u32; 2]>>,
+    pub(crate) host: Vec<SmallVec<[HostRuleId; 2]>>,
+    pub(crate) domain: Vec<SmallVec<[DomainRuleId; 2]>>,
 }
 
 fn spread_demand(spec: &PodSpec, spread: &SpreadConstraint) -> Demand {

@@ -103,20 +103,18 @@ proptest! {
             rules.aim(spec, part, &by_subject);
         }
         for (spec, part) in specs.iter().zip(&parts) {
-            let all = 0..rules.host.len() as u32;
-            let meant = all.filter(|&rule| rules.selects(rules.host[rule as usize].subject, spec));
-            let targets: Vec<u32> = part.targets_host.iter().map(|&(rule, _)| rule).collect();
+            let meant = rules.host.indices().filter(|&rule| rules.selects(rules.host[rule].subject, spec));
+            let targets: Vec<_> = part.targets_host.iter().map(|&(rule, _)| rule).collect();
             prop_assert_eq!(targets, meant.collect::<Vec<_>>());
-            let all = 0..rules.domain.len() as u32;
-            let meant = all.filter(|&rule| rules.selects(rules.domain[rule as usize].subject, spec));
-            let targets: Vec<u32> = part.targets_domain.iter().map(|&(rule, _)| rule).collect();
+            let meant = rules.domain.indices().filter(|&rule| rules.selects(rules.domain[rule].subject, spec));
+            let targets: Vec<_> = part.targets_domain.iter().map(|&(rule, _)| rule).collect();
             prop_assert_eq!(targets, meant.collect::<Vec<_>>());
             // Each distinct term is one rule, and an owner that is meant itself may be there once.
             let hosts = spec.anti_affinity.iter().filter(|term| &*term.topology_key == HOSTNAME);
             let distinct: BTreeSet<_> = hosts.map(|term| format!("{:?} {:?}", term.selector, term.namespaces)).collect();
             prop_assert_eq!(part.owns_host.len(), distinct.len());
             for &rule in &part.owns_host {
-                let rule = &rules.host[rule as usize];
+                let rule = &rules.host[rule];
                 prop_assert_eq!(rule.limit, i32::from(rules.selects(rule.subject, spec)));
             }
         }

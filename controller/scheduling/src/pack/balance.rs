@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 
 use fixedbitset::FixedBitSet;
+use index_vec::IndexVec;
 
 use super::Draft;
 use super::existing_nodes;
 use super::groups::Grouped;
 use super::zones::{self, Counts};
-use crate::compile::{Compiled, Demand};
+use crate::compile::{Compiled, Demand, DomainRuleId};
 use crate::solution::Reason;
 
 /// Placed unit, with its group and location.
@@ -35,7 +36,7 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     for (number, group) in grouped.groups.iter().enumerate() {
         group.units.iter().for_each(|&unit| group_of[unit as usize] = number);
     }
-    let value = |rule: usize, cell: usize| {
+    let value = |rule: DomainRuleId, cell: usize| {
         (dimension_of[rule] != usize::MAX).then(|| compiled.cells.value_index(cell, dimension_of[rule])).flatten()
     };
     let depends_on_nodes = existing_nodes::counts_some_nodes(grouped);
@@ -45,7 +46,7 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     let mut tally = Tally { compiled, grouped, value, counts: bound.clone(), owners };
     placed.iter().for_each(|one| tally.add(draft, one, 1));
     // Rules to check: after a removal, those of the unit.
-    let mut unchecked: BTreeSet<usize> = (0..grouped.rules.domain.len()).collect();
+    let mut unchecked: BTreeSet<DomainRuleId> = grouped.rules.domain.indices().collect();
     while let Some(&rule) = unchecked.first() {
         let owners = &tally.owners[rule];
         let broken = |value: &usize| broken(grouped, &tally.counts, &counting[rule], rule, *value, owners[*value] > 0);
@@ -56,8 +57,8 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
         // Remove the last unit that contributes to the violation. For affinity, only owners are removed.
         let involved = |one: &Placed| {
             let part = &grouped.groups[one.group].part;
-            let owns = part.owns_domain.contains(&(rule as u32));
-            let targets = part.targets_domain.iter().any(|&(target, _)| target == rule as u32);
+            let owns = part.owns_domain.contains(&rule);
+            let targets = part.targets_domain.iter().any(|&(target, _)| target == rule);
             let company = grouped.rules.domain[rule].demand == Demand::Company;
             (tally.value)(rule, one.cell) == Some(at) && (if company { owns } else { targets || owns })
         };
@@ -75,11 +76,11 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
             tally.counts = bound.clone();
             tally.owners.iter_mut().for_each(|values| values.fill(0));
             placed.iter().for_each(|one| tally.add(draft, one, 1));
-            unchecked.extend(0..grouped.rules.domain.len());
+            unchecked.extend(grouped.rules.domain.indices());
         } else {
             let part = &grouped.groups[one.group].part;
-            unchecked.extend(part.owns_domain.iter().map(|&rule| rule as usize));
-            unchecked.extend(part.targets_domain.iter().map(|&(rule, _)| rule as usize));
+            unchecked.extend(part.owns_domain.iter().copied());
+            unchecked.extend(part.targets_domain.iter().map(|&(rule, _)| rule));
         }
         let reason = match grouped.rules.domain[rule].demand {
             Demand::Company => Reason::PodAffinity,
@@ -99,23 +100,23 @@ struct Tally<'t, V> {
     value: V,
     counts: Counts,
     /// Units that own each rule.
-    owners: Vec<Vec<i32>>,
+    owners: IndexVec<DomainRuleId, Vec<i32>>,
 }
 
-impl<V: Fn(usize, usize) -> Option<usize>> Tally<'_, V> {
+impl<V: Fn(DomainRuleId, usize) -> Option<usize>> Tally<'_, V> {
     /// Adds a placed unit `times` times; -1 takes it out.
     fn add(&mut self, draft: &Draft, one: &Placed, times: i32) {
         let (compiled, grouped) = (self.compiled, self.grouped);
         let part = &grouped.groups[one.group].part;
         for &rule in &part.owns_domain {
-            if let Some(value) = (self.value)(rule as usize, one.cell) {
-                self.owners[rule as usize][value] += times;
+            if let Some(value) = (self.value)(rule, one.cell) {
+                self.owners[rule][value] += times;
             }
         }
         for &(rule, count) in &part.targets_domain {
-            let value = (self.value)(rule as usize, one.cell);
+            let value = (self.value)(rule, one.cell);
             if let Some(value) = value.filter(|_| counts_for(compiled, grouped, rule, one, draft)) {
-                self.counts.targets[rule as usize][value] += count * times;
+                self.counts.targets[rule][value] += count * times;
             }
         }
     }
@@ -137,8 +138,8 @@ fn placed(compiled: &Compiled<'_>, draft: &Draft, group_of: &[usize]) -> Vec<Pla
         .collect()
 }
 
-fn counts_for(compiled: &Compiled<'_>, grouped: &Grouped, rule: u32, one: &Placed, draft: &Draft) -> bool {
-    let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule as usize].demand else { return true };
+fn counts_for(compiled: &Compiled<'_>, grouped: &Grouped, rule: DomainRuleId, one: &Placed, draft: &Draft) -> bool {
+    let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule].demand else { return true };
     match one.opened {
         Some(number) => {
             let node = &draft.opened[number];
@@ -149,7 +150,14 @@ fn counts_for(compiled: &Compiled<'_>, grouped: &Grouped, rule: u32, one: &Place
     }
 }
 
-fn broken(grouped: &Grouped, counts: &Counts, counting: &FixedBitSet, rule: usize, value: usize, owned: bool) -> bool {
+fn broken(
+    grouped: &Grouped,
+    counts: &Counts,
+    counting: &FixedBitSet,
+    rule: DomainRuleId,
+    value: usize,
+    owned: bool,
+) -> bool {
     if !owned {
         return false;
     }

@@ -12,10 +12,10 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::groups::{Group, Grouped};
-use crate::compile::{Compiled, Part, fits};
+use crate::compile::{Compiled, HostRuleId, Part, fits};
 
 /// Rules that a unit is a target of, with the number of targets that it counts as; sorted by rule.
-type Targets = SmallVec<[(u32, i32); 2]>;
+type Targets<R> = SmallVec<[(R, i32); 2]>;
 
 /// Bundles all groups with such affinity. Groups whose targets do not exist stay unchanged and are not placed.
 pub(crate) fn bundle_followers(compiled: &Compiled<'_>, grouped: &mut Grouped) {
@@ -181,19 +181,19 @@ fn most_alike(grouped: &Grouped, group: usize) -> usize {
     let part = &grouped.groups[group].part;
     let counts =
         part.owns_host.iter().flat_map(|rule| part.targets_host.iter().filter(move |(target, _)| target == rule));
-    let most = counts.map(|&(rule, count)| (grouped.rules.host[rule as usize].limit / count.max(1)).max(0) as usize);
+    let most = counts.map(|&(rule, count)| (grouped.rules.host[rule].limit / count.max(1)).max(0) as usize);
     most.min().unwrap_or(usize::MAX)
 }
 
 /// Maximum number of units of `follower` that rules allow on the node of one unit of `host`.
 fn most_beside(grouped: &Grouped, follower: usize, host: usize) -> usize {
     let (one, other) = (&grouped.groups[follower].part, &grouped.groups[host].part);
-    let count = |part: &Part, rule: u32| {
+    let count = |part: &Part, rule: HostRuleId| {
         part.targets_host.iter().find(|&&(target, _)| target == rule).map_or(0, |&(_, count)| count)
     };
     let owned = one.owns_host.iter().chain(&other.owns_host);
     let most = owned.map(|&rule| {
-        let left = grouped.rules.host[rule as usize].limit - count(other, rule);
+        let left = grouped.rules.host[rule].limit - count(other, rule);
         match count(one, rule) {
             0 if left < 0 => 0,
             0 => usize::MAX,
@@ -283,8 +283,8 @@ fn replace_units(compiled: &Compiled<'_>, grouped: &mut Grouped, bundles: Vec<Ve
 }
 
 /// Adds the counts of `more`; both are sorted by rule.
-fn add_targets(sum: &mut Targets, more: &[(u32, i32)]) {
-    let mut all = Targets::with_capacity(sum.len() + more.len());
+fn add_targets<R: Copy + Ord>(sum: &mut Targets<R>, more: &[(R, i32)]) {
+    let mut all = Targets::<R>::with_capacity(sum.len() + more.len());
     let (mut left, mut right) = (sum.iter().copied().peekable(), more.iter().copied().peekable());
     while let (Some(&one), Some(&other)) = (left.peek(), right.peek()) {
         match one.0.cmp(&other.0) {

@@ -1,13 +1,15 @@
 //! Selection of the shapes to fill: those with the most value per dollar, and one for every kind that none of them
 //! holds.
 
+use index_vec::{IndexVec, index_vec};
 use smallvec::SmallVec;
 
 use super::construct::Construction;
 use super::fill::{Content, FIRST, LATER, NEVER, TOPS_UP};
 use super::item_blocks::ItemBlocks;
 use super::pricing::Round;
-use crate::compile::fits;
+use super::rulesets::RulesetId;
+use crate::compile::{HostRuleId, fits};
 use crate::logarithm::ln;
 
 /// Number of remaining nodes up to which every shape is tried.
@@ -119,15 +121,15 @@ fn critical(construction: &Construction<'_>, round: &Round, cell: usize) -> Vec<
         return Vec::new();
     }
     let unplaced = &*construction.unplaced;
-    let mut of_ruleset: Vec<SmallVec<[u32; 2]>> = vec![SmallVec::new(); unplaced.rulesets.len()];
+    let mut of_ruleset: IndexVec<RulesetId, SmallVec<[u32; 2]>> = index_vec![SmallVec::new(); unplaced.rulesets.len()];
     for &batch in &unplaced.open {
         let one = &unplaced.batches[batch as usize];
         if unplaced.masks[one.mask as usize].contains(cell) {
-            of_ruleset[one.ruleset as usize].push(batch);
+            of_ruleset[one.ruleset].push(batch);
         }
     }
     let batches =
-        |rule: u32| unplaced.rulesets.owning(rule).flat_map(|ruleset| of_ruleset[ruleset as usize].iter().copied());
+        |rule: HostRuleId| unplaced.rulesets.owning(rule).flat_map(|ruleset| of_ruleset[ruleset].iter().copied());
     round.critical.iter().map(|&rule| dearest_first(construction, round, batches(rule).collect())).collect()
 }
 

@@ -170,7 +170,7 @@ fn entries(shape_index: &ShapeIndex<'_>, grouped: &Grouped, unplaced: &Remaining
 
 fn breaks_rules(grouped: &Grouped, unplaced: &RemainingDemand, batches: &[u32], set: usize) -> bool {
     let members = || (0..batches.len()).filter(move |unit| set >> unit & 1 == 1).map(|unit| batches[unit]);
-    let rules_of = |batch: u32| &unplaced.rulesets[unplaced.batches[batch as usize].ruleset as usize];
+    let rules_of = |batch: u32| &unplaced.rulesets[unplaced.batches[batch as usize].ruleset];
     members().any(|owner| {
         rules_of(owner).owns.iter().any(|&rule| {
             let targets: i32 = members()
@@ -178,7 +178,7 @@ fn breaks_rules(grouped: &Grouped, unplaced: &RemainingDemand, batches: &[u32], 
                 .filter(|&&(target, _)| target == rule)
                 .map(|&(_, count)| count)
                 .sum();
-            targets > grouped.rules.host[rule as usize].limit
+            targets > grouped.rules.host[rule].limit
         })
     })
 }

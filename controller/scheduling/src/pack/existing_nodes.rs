@@ -2,10 +2,11 @@
 //! room. Also the values and nodes that count for spreads.
 
 use fixedbitset::FixedBitSet;
+use index_vec::IndexVec;
 use rustc_hash::FxHashMap;
 
 use super::groups::Grouped;
-use crate::compile::{Compiled, Demand, Filter, fits};
+use crate::compile::{Compiled, Demand, DomainRuleId, Filter, fits};
 use crate::labels;
 use crate::model::{Node, Problem, Requirement, Requirements, Resources, Taint};
 use crate::second_round;
@@ -72,7 +73,7 @@ pub(crate) fn counting_values(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
     standing: &[ExistingNode],
-) -> Vec<FixedBitSet> {
+) -> IndexVec<DomainRuleId, FixedBitSet> {
     let rules = &grouped.rules.domain;
     // Many rules share the dimension and filter and differ only in the pods they count.
     let mut known: FxHashMap<(usize, Option<&Filter>), FixedBitSet> = FxHashMap::default();
@@ -115,7 +116,11 @@ fn counting(
 /// Returns by domain rule the values of its label in which no node counts for a spread, whatever is launched there,
 /// because the owner's node selector and affinity exclude them. Labels outside the cells may exclude nodes in other
 /// values too.
-pub(crate) fn deaf_values(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[ExistingNode]) -> Vec<FixedBitSet> {
+pub(crate) fn deaf_values(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    standing: &[ExistingNode],
+) -> IndexVec<DomainRuleId, FixedBitSet> {
     let rules = grouped.rules.domain.iter();
     let mut known: FxHashMap<(usize, &Filter), FixedBitSet> = FxHashMap::default();
     rules

@@ -4,7 +4,9 @@
 //! room: large pods go first, and pods that need a scarce resource become expensive. Small pods go last and fill the
 //! gaps.
 
-use crate::compile::{HostRule, fits};
+use index_vec::IndexSlice;
+
+use crate::compile::{HostRule, HostRuleId, fits};
 
 use super::item_blocks::{ItemBlocks, LANES};
 use super::remaining_demand::RemainingDemand;
@@ -52,7 +54,7 @@ pub(crate) struct Filler<'a> {
 }
 
 impl<'a> Filler<'a> {
-    pub(crate) fn new(rules: &'a [HostRule], unplaced: &RemainingDemand) -> Self {
+    pub(crate) fn new(rules: &'a IndexSlice<HostRuleId, [HostRule]>, unplaced: &RemainingDemand) -> Self {
         Self {
             bars: Bars::new(rules, &unplaced.rulesets),
             room: Vec::new(),
@@ -67,7 +69,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Counts a pod that is already on the node.
-    pub(crate) fn preload(&mut self, owns: &[u32], targets: &[(u32, i32)]) {
+    pub(crate) fn preload(&mut self, owns: &[HostRuleId], targets: &[(HostRuleId, i32)]) {
         self.bars.add(owns, targets);
     }
 

@@ -18,6 +18,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexVec, index_vec};
 
 use super::construct::OpenedNode;
 use super::existing_nodes::{self, ExistingNode};
@@ -26,7 +27,7 @@ use super::headroom::Headroom;
 use super::reserved::Reservations;
 use super::zones::{self, Counts};
 use super::{Draft, finish, groups};
-use crate::compile::{CPU, Compiled, MEMORY, Part, fits};
+use crate::compile::{CPU, Compiled, DomainRuleId, HostRuleId, MEMORY, Part, fits};
 use crate::model::{PoolState, PreferencePolicy};
 use crate::solution::{Reason, Solution};
 
@@ -95,8 +96,8 @@ struct Content {
     groups: Vec<u32>,
     sizes: Vec<i32>,
     /// Number of owners, by host rule; `targets` likewise.
-    owners: Vec<i32>,
-    targets: Vec<i32>,
+    owners: IndexVec<HostRuleId, i32>,
+    targets: IndexVec<HostRuleId, i32>,
 }
 
 /// Planned node.
@@ -132,9 +133,9 @@ struct Fitting<'a> {
     spreads: Spreads,
     headroom: Headroom,
     counts: Counts,
-    counting: Vec<FixedBitSet>,
+    counting: IndexVec<DomainRuleId, FixedBitSet>,
     /// Dimension by domain rule; `usize::MAX` if no node has the label.
-    dimension_of: Vec<usize>,
+    dimension_of: IndexVec<DomainRuleId, usize>,
     /// Open pools by descending weight, then by descending name.
     pools: Vec<usize>,
 }
@@ -143,13 +144,13 @@ struct Fitting<'a> {
 
 impl Content {
     fn new(width: usize, rules: usize) -> Self {
-        let zeros = vec![0; rules];
+        let zeros: IndexVec<HostRuleId, i32> = index_vec![0; rules];
         Self { units: Vec::new(), groups: Vec::new(), sizes: vec![0; width], owners: zeros.clone(), targets: zeros }
     }
 
-    fn count(&mut self, owns: &[u32], targets: &[(u32, i32)]) {
-        owns.iter().for_each(|&rule| self.owners[rule as usize] += 1);
-        targets.iter().for_each(|&(rule, count)| self.targets[rule as usize] += count);
+    fn count(&mut self, owns: &[HostRuleId], targets: &[(HostRuleId, i32)]) {
+        owns.iter().for_each(|&rule| self.owners[rule] += 1);
+        targets.iter().for_each(|&(rule, count)| self.targets[rule] += count);
     }
 
     fn put(&mut self, unit: u32, group: u32, sizes: &[i32], part: &Part) {
@@ -368,12 +369,14 @@ impl<'a> Fitting<'a> {
     }
 
     fn is_blocked(&self, part: &Part, content: &Content) -> bool {
-        let limit = |rule: u32| self.grouped.rules.host[rule as usize].limit;
-        let own = |rule: u32| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
-        part.owns_host.iter().any(|&rule| content.targets[rule as usize] + own(rule) > limit(rule))
-            || part.targets_host.iter().any(|&(rule, count)| {
-                content.owners[rule as usize] > 0 && content.targets[rule as usize] + count > limit(rule)
-            })
+        let limit = |rule: HostRuleId| self.grouped.rules.host[rule].limit;
+        let own =
+            |rule: HostRuleId| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
+        part.owns_host.iter().any(|&rule| content.targets[rule] + own(rule) > limit(rule))
+            || part
+                .targets_host
+                .iter()
+                .any(|&(rule, count)| content.owners[rule] > 0 && content.targets[rule] + count > limit(rule))
     }
 
     /// Returns the claim as a node of its cheapest shape and cell.

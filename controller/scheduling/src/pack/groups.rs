@@ -9,7 +9,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::compile::{Class, Compiled, Part, Rules, Softness, Subject};
+use crate::compile::{Class, Compiled, HostRuleId, Part, Rules, Softness, Subject};
 use crate::labels;
 use crate::model::{AffinityTerm, BoundPod, NamespaceScope, PodSpec, SpecId, SpreadConstraint};
 
@@ -149,14 +149,14 @@ impl Grouped {
 
     /// Returns the host rules that a bound pod owns, and those it is a target of. A terminating pod only holds its
     /// ports.
-    pub(crate) fn bound_on_host(&self, bound: &BoundPod) -> (Vec<u32>, Vec<(u32, i32)>) {
+    pub(crate) fn bound_on_host(&self, bound: &BoundPod) -> (Vec<HostRuleId>, Vec<(HostRuleId, i32)>) {
         let Some(part) = &self.bound_parts[bound.spec] else { return (Vec::new(), Vec::new()) };
-        let holds = |rule: u32| {
-            let subject = self.rules.host[rule as usize].subject;
+        let holds = |rule: HostRuleId| {
+            let subject = self.rules.host[rule].subject;
             bound.counts || matches!(self.rules.subjects[subject as usize], Subject::Port(_))
         };
         // A spread is checked only when its owner is placed, which is still to come for planned pods.
-        let lasts = |rule: u32| bound.planned || self.rules.host[rule as usize].symmetric;
+        let lasts = |rule: HostRuleId| bound.planned || self.rules.host[rule].symmetric;
         let owns = part.owns_host.iter().copied().filter(|&rule| holds(rule) && lasts(rule)).collect();
         let targets = part.targets_host.iter().copied().filter(|&(rule, _)| holds(rule)).collect();
         (owns, targets)
@@ -311,7 +311,7 @@ fn soften_skews(compiled: &Compiled<'_>, hosts: u32, rules: &mut Rules, parts: &
     }
 }
 
-fn own_host_rule(part: &mut Part, rule: u32) {
+fn own_host_rule(part: &mut Part, rule: HostRuleId) {
     if !part.owns_host.contains(&rule) {
         part.owns_host.push(rule);
     }
@@ -341,7 +341,7 @@ fn pinned_dimensions(compiled: &Compiled<'_>, rules: &Rules, parts: &[Part]) -> 
     for (class, part) in compiled.classes.iter().zip(parts) {
         let touched = part.owns_domain.iter().copied().chain(part.targets_domain.iter().map(|&(rule, _)| rule));
         for rule in touched {
-            if let Some(dimension) = compiled.cells.dimension(&rules.domain[rule as usize].key) {
+            if let Some(dimension) = compiled.cells.dimension(&rules.domain[rule].key) {
                 pinned[class.spec].insert(dimension);
             }
         }

@@ -2,11 +2,13 @@
 
 use std::rc::Rc;
 
+use index_vec::IndexSlice;
+
 use super::candidates::View;
 use super::construct::Construction;
 use super::remaining_demand::RemainingDemand;
 use super::shape_index::ShapeIndex;
-use crate::compile::HostRule;
+use crate::compile::{HostRule, HostRuleId};
 use crate::pack::relaxation::fluid;
 use crate::pack::relaxation::split::{self, Split, Start};
 
@@ -47,7 +49,11 @@ const OUTDATED: f64 = 0.85;
 
 impl PriceModel {
     /// Returns split prices if their bound for `unplaced` is sharper than the fluid one, else fluid prices.
-    pub(crate) fn sharper(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand, rules: &[HostRule]) -> Self {
+    pub(crate) fn sharper(
+        shape_index: &ShapeIndex<'_>,
+        unplaced: &RemainingDemand,
+        rules: &IndexSlice<HostRuleId, [HostRule]>,
+    ) -> Self {
         let sources = shape_index.sources(shape_index.basic);
         let demands = shape_index.demands(unplaced, unplaced.least_nodes(rules));
         let duals = fluid::solve(&sources, &demands);
@@ -60,7 +66,11 @@ impl PriceModel {
     }
 
     /// Returns split prices, however sharp the fluid bound is; `None` if the split has no nodes.
-    pub(crate) fn split(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand, rules: &[HostRule]) -> Option<Self> {
+    pub(crate) fn split(
+        shape_index: &ShapeIndex<'_>,
+        unplaced: &RemainingDemand,
+        rules: &IndexSlice<HostRuleId, [HostRule]>,
+    ) -> Option<Self> {
         let demands = shape_index.demands(unplaced, unplaced.least_nodes(rules));
         let duals = fluid::solve(&shape_index.sources(shape_index.basic), &demands);
         split_prices(shape_index, unplaced, Start::Fluid(&duals)).map(|split_prices| Self::Split(Rc::new(split_prices)))
@@ -112,7 +122,7 @@ pub(crate) struct Round {
     pub(crate) duals: Option<fluid::Duals>,
     pub(crate) split_prices: Option<Rc<SplitPrices>>,
     /// Host rules of which nearly every further node must hold an owner.
-    pub(crate) critical: Vec<u32>,
+    pub(crate) critical: Vec<HostRuleId>,
     /// Total remaining requests, by column.
     pub(crate) demand: Vec<f64>,
     /// Value of batches that cannot go everywhere, by cell.
@@ -173,13 +183,16 @@ impl Round {
         }
         let best = round.best_offers(construction);
         let at_least = 0.97 * round.nodes.max(least);
-        round.critical = (0..construction.grouped.rules.host.len())
+        round.critical = construction
+            .grouped
+            .rules
+            .host
+            .indices()
             .filter(|&rule| {
                 let left = unplaced.owners_left[rule];
                 let limit = construction.grouped.rules.host[rule].limit.max(1) as usize;
                 left > 0 && left.div_ceil(limit) as f64 >= at_least
             })
-            .map(|rule| rule as u32)
             .collect();
         for &batch in &unplaced.open {
             let batch = &unplaced.batches[batch as usize];

@@ -7,13 +7,14 @@
 use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexSlice, IndexVec, index_vec};
 use rustc_hash::FxHashMap;
 
 use super::fill::Content;
 use super::groups::{Group, Grouped};
-use super::rulesets::{Ruleset, Rulesets};
+use super::rulesets::{Ruleset, RulesetId, Rulesets};
 use super::zones::{Placed, Zoned};
-use crate::compile::{Compiled, HostRule, fits};
+use crate::compile::{Compiled, HostRule, HostRuleId, fits};
 
 /// Requests of a unit, by column.
 type Sizes = Rc<[i32]>;
@@ -31,7 +32,7 @@ pub(crate) struct ItemType {
 #[derive(Debug, Clone)]
 pub(crate) struct DemandBatch {
     pub(crate) kind: u32,
-    pub(crate) ruleset: u32,
+    pub(crate) ruleset: RulesetId,
     pub(crate) mask: u32,
     /// Units in order of the input; those from `taken` on are left.
     pub(crate) units: Rc<[u32]>,
@@ -73,11 +74,11 @@ pub(crate) struct RemainingDemand {
     listed: Vec<u32>,
     lists: Vec<(u32, u32)>,
     /// Number of units left that own a host rule and are targets of it, by rule.
-    apart_left: Vec<usize>,
+    apart_left: IndexVec<HostRuleId, usize>,
     /// Number of units left, by kind.
     pub(crate) left_of_kind: Vec<usize>,
     /// Number of units left that own a host rule, by rule.
-    pub(crate) owners_left: Vec<usize>,
+    pub(crate) owners_left: IndexVec<HostRuleId, usize>,
     pub(crate) left: usize,
 }
 
@@ -116,9 +117,10 @@ impl RemainingDemand {
     pub(crate) fn new(compiled: &Compiled<'_>, grouped: &Grouped, zoned: &Zoned) -> Self {
         let mut reach = PoolReach::new(compiled, grouped);
         let mut kind_ids: FxHashMap<(u32, Sizes, Rc<FixedBitSet>), u32> = FxHashMap::default();
-        let mut ruleset_ids: FxHashMap<Rc<Ruleset>, u32> = FxHashMap::default();
-        let mut batch_ids: FxHashMap<(u32, u32, u32), u32> = FxHashMap::default();
-        let (mut kinds, mut rulesets, mut batches) = (Vec::new(), Vec::<Rc<Ruleset>>::new(), Vec::<DemandBatch>::new());
+        let mut ruleset_ids: FxHashMap<Rc<Ruleset>, RulesetId> = FxHashMap::default();
+        let mut batch_ids: FxHashMap<(u32, RulesetId, u32), u32> = FxHashMap::default();
+        let (mut kinds, mut rulesets, mut batches) =
+            (Vec::new(), IndexVec::<RulesetId, Rc<Ruleset>>::new(), Vec::<DemandBatch>::new());
         let mut units: Vec<Vec<u32>> = Vec::new();
         // Rules without pending owners have no effect on new nodes; on existing nodes, bound owners count.
         for placed in &zoned.placed {
@@ -134,9 +136,9 @@ impl RemainingDemand {
                 Some(&known) => known,
                 None => {
                     let rules = Rc::new(rules);
-                    rulesets.push(Rc::clone(&rules));
-                    ruleset_ids.insert(rules, rulesets.len() as u32 - 1);
-                    rulesets.len() as u32 - 1
+                    let id = rulesets.push(Rc::clone(&rules));
+                    ruleset_ids.insert(rules, id);
+                    id
                 }
             };
             let batch = *batch_ids.entry((kind, ruleset, placed.mask)).or_insert_with(|| {
@@ -147,21 +149,21 @@ impl RemainingDemand {
             units[batch as usize].extend_from_slice(&placed.units);
         }
         let mut left_of_kind = vec![0; kinds.len()];
-        let mut owners_left = vec![0; grouped.rules.host.len()];
-        let mut apart_left = vec![0; grouped.rules.host.len()];
+        let mut owners_left = index_vec![0; grouped.rules.host.len()];
+        let mut apart_left = index_vec![0; grouped.rules.host.len()];
         drop(ruleset_ids);
         let rulesets = Rc::new(Rulesets::new(rulesets, &grouped.rules.host));
         let mut left = 0;
         for (batch, mut units) in batches.iter_mut().zip(units) {
             units.sort_unstable();
             batch.units = units.into();
-            for &(rule, _) in &rulesets.on_itself[batch.ruleset as usize] {
-                apart_left[rule as usize] += batch.units.len();
+            for &(rule, _) in &rulesets.on_itself[batch.ruleset] {
+                apart_left[rule] += batch.units.len();
             }
             left_of_kind[batch.kind as usize] += batch.units.len();
             left += batch.units.len();
-            for &rule in &rulesets[batch.ruleset as usize].owns {
-                owners_left[rule as usize] += batch.units.len();
+            for &rule in &rulesets[batch.ruleset].owns {
+                owners_left[rule] += batch.units.len();
             }
         }
         let mut demand = Self {
@@ -190,7 +192,7 @@ impl RemainingDemand {
         order.sort_by_key(|&batch| {
             let one = &self.batches[batch as usize];
             let cells = cells_of[one.mask as usize].len();
-            (cells, std::cmp::Reverse(self.rulesets[one.ruleset as usize].owns.len()), batch)
+            (cells, std::cmp::Reverse(self.rulesets[one.ruleset].owns.len()), batch)
         });
         (self.listed, self.lists) = list(&self.batches, &order, &cells_of, self.kinds.len(), cells);
         self.cells_of = cells_of;
@@ -229,32 +231,32 @@ impl RemainingDemand {
 
     /// Returns the minimum number of nodes that rules require: owners that are targets of the same rule, at most
     /// `limit` per node.
-    pub(crate) fn least_nodes(&self, rules: &[HostRule]) -> f64 {
+    pub(crate) fn least_nodes(&self, rules: &IndexSlice<HostRuleId, [HostRule]>) -> f64 {
         self.tightest(rules).map_or(0.0, |(_, nodes)| nodes as f64)
     }
 
     /// Returns the rule that requires the most nodes, the first of equals, and their number.
-    pub(crate) fn tightest(&self, rules: &[HostRule]) -> Option<(u32, usize)> {
+    pub(crate) fn tightest(&self, rules: &IndexSlice<HostRuleId, [HostRule]>) -> Option<(HostRuleId, usize)> {
         let nodes = rules.iter().zip(&self.apart_left).map(|(rule, &count)| count.div_ceil(rule.limit.max(1) as usize));
-        let most = (0_u32..).zip(nodes).max_by_key(|&(rule, nodes)| (nodes, std::cmp::Reverse(rule)));
+        let most = rules.indices().zip(nodes).max_by_key(|&(rule, nodes)| (nodes, std::cmp::Reverse(rule)));
         most.filter(|&(_, nodes)| nodes > 0)
     }
 
     /// Returns the rules that units of a batch own and are targets of.
-    pub(crate) fn rules_on_itself(&self, batch: u32) -> impl Iterator<Item = u32> {
-        self.rulesets.on_itself[self.batches[batch as usize].ruleset as usize].iter().map(|&(rule, _)| rule)
+    pub(crate) fn rules_on_itself(&self, batch: u32) -> impl Iterator<Item = HostRuleId> {
+        self.rulesets.on_itself[self.batches[batch as usize].ruleset].iter().map(|&(rule, _)| rule)
     }
 
     /// Returns the number of units left that own a host rule and are targets of it.
-    pub(crate) fn apart_left(&self, rule: u32) -> usize {
-        self.apart_left[rule as usize]
+    pub(crate) fn apart_left(&self, rule: HostRuleId) -> usize {
+        self.apart_left[rule]
     }
 
     /// Returns by kind the number of units left that own `rule` and are targets of it.
-    pub(crate) fn apart_of_kind(&self, rule: u32) -> Vec<usize> {
+    pub(crate) fn apart_of_kind(&self, rule: HostRuleId) -> Vec<usize> {
         let mut apart = vec![0; self.kinds.len()];
         let is_apart =
-            |batch: &&DemandBatch| self.rulesets.on_itself[batch.ruleset as usize].iter().any(|&(own, _)| own == rule);
+            |batch: &&DemandBatch| self.rulesets.on_itself[batch.ruleset].iter().any(|&(own, _)| own == rule);
         for batch in self.batches.iter().filter(is_apart) {
             apart[batch.kind as usize] += batch.left();
         }
@@ -284,11 +286,11 @@ impl RemainingDemand {
         one.taken += count;
         self.left -= count;
         self.left_of_kind[one.kind as usize] -= count;
-        for &(rule, _) in &self.rulesets.on_itself[one.ruleset as usize] {
-            self.apart_left[rule as usize] -= count;
+        for &(rule, _) in &self.rulesets.on_itself[one.ruleset] {
+            self.apart_left[rule] -= count;
         }
-        for &rule in &self.rulesets[one.ruleset as usize].owns {
-            self.owners_left[rule as usize] -= count;
+        for &rule in &self.rulesets[one.ruleset].owns {
+            self.owners_left[rule] -= count;
         }
         &one.units[from..from + count]
     }

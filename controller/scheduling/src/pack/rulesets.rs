@@ -6,26 +6,33 @@
 
 use std::rc::Rc;
 
+use index_vec::{Idx, IndexSlice, IndexVec, index_vec};
 use smallvec::SmallVec;
 
-use crate::compile::HostRule;
+use crate::compile::{HostRule, HostRuleId};
+use crate::index::index_type;
+
+index_type! {
+    /// Position in [`Rulesets`].
+    pub(crate) struct RulesetId;
+}
 
 /// Host rules that a unit owns or is a target of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Ruleset {
-    pub(crate) owns: SmallVec<[u32; 2]>,
+    pub(crate) owns: SmallVec<[HostRuleId; 2]>,
     /// Sorted by rule.
-    pub(crate) targets: SmallVec<[(u32, i32); 2]>,
+    pub(crate) targets: SmallVec<[(HostRuleId, i32); 2]>,
 }
 
 /// All rulesets of a demand, with indexes by rule.
 #[derive(Debug, Default)]
 pub(crate) struct Rulesets {
-    all: Vec<Rc<Ruleset>>,
+    all: IndexVec<RulesetId, Rc<Ruleset>>,
     /// Rules that each ruleset owns and is a target of, with the number of targets that a unit counts as.
-    pub(super) on_itself: Vec<SmallVec<[(u32, i32); 2]>>,
+    pub(super) on_itself: IndexVec<RulesetId, SmallVec<[(HostRuleId, i32); 2]>>,
     /// True if no node can hold a unit, by ruleset.
-    never: Vec<bool>,
+    never: IndexVec<RulesetId, bool>,
     /// Rulesets that own a rule, with the number of its targets that a unit counts as.
     owners: ByRule,
     /// Rulesets that are targets of a rule, with the number of its targets that a unit counts as.
@@ -35,48 +42,49 @@ pub(crate) struct Rulesets {
 /// Rulesets by rule, stored as consecutive lists.
 #[derive(Debug, Default)]
 struct ByRule {
+    /// Start of the list of each rule, and the end of the last.
     from: Vec<u32>,
-    listed: Vec<(u32, i32)>,
+    listed: Vec<(RulesetId, i32)>,
     /// Largest count of a ruleset, by rule.
-    most: Vec<i32>,
+    most: IndexVec<HostRuleId, i32>,
 }
 
 impl ByRule {
     /// Creates the lists from `entries`, which are (rule, ruleset, count) and are iterated twice.
-    fn new<I: Iterator<Item = (u32, u32, i32)>>(rules: usize, entries: impl Fn() -> I) -> Self {
+    fn new<I: Iterator<Item = (HostRuleId, RulesetId, i32)>>(rules: usize, entries: impl Fn() -> I) -> Self {
         let mut from = vec![0_u32; rules + 1];
-        entries().for_each(|(rule, ..)| from[rule as usize + 1] += 1);
+        entries().for_each(|(rule, ..)| from[rule.index() + 1] += 1);
         for rule in 0..rules {
             from[rule + 1] += from[rule];
         }
         let mut next = from.clone();
-        let mut listed = vec![(0, 0); from[rules] as usize];
-        let mut most = vec![0; rules];
+        let mut listed = vec![(RulesetId::from_usize(0), 0); from[rules] as usize];
+        let mut most = index_vec![0; rules];
         for (rule, ruleset, count) in entries() {
-            let rule = rule as usize;
-            listed[next[rule] as usize] = (ruleset, count);
-            next[rule] += 1;
+            let at = &mut next[rule.index()];
+            listed[*at as usize] = (ruleset, count);
+            *at += 1;
             most[rule] = count.max(most[rule]);
         }
         Self { from, listed, most }
     }
 
-    fn of(&self, rule: usize) -> &[(u32, i32)] {
-        &self.listed[self.from[rule] as usize..self.from[rule + 1] as usize]
+    fn of(&self, rule: HostRuleId) -> &[(RulesetId, i32)] {
+        &self.listed[self.from[rule.index()] as usize..self.from[rule.index() + 1] as usize]
     }
 }
 
 impl Rulesets {
-    pub(super) fn new(all: Vec<Rc<Ruleset>>, rules: &[HostRule]) -> Self {
-        let own = |ruleset: &Ruleset, rule: u32| {
+    pub(super) fn new(all: IndexVec<RulesetId, Rc<Ruleset>>, rules: &IndexSlice<HostRuleId, [HostRule]>) -> Self {
+        let own = |ruleset: &Ruleset, rule: HostRuleId| {
             let found = ruleset.targets.binary_search_by_key(&rule, |&(target, _)| target);
             found.ok().map(|at| ruleset.targets[at].1)
         };
-        let on_itself: Vec<SmallVec<[(u32, i32); 2]>> =
+        let on_itself: IndexVec<RulesetId, SmallVec<[(HostRuleId, i32); 2]>> =
             all.iter().map(|one| one.owns.iter().filter_map(|&rule| Some((rule, own(one, rule)?))).collect()).collect();
-        let exceeds = |&(rule, count): &(u32, i32)| count > rules[rule as usize].limit;
+        let exceeds = |&(rule, count): &(HostRuleId, i32)| count > rules[rule].limit;
         let never = on_itself.iter().map(|owned| owned.iter().any(exceeds)).collect();
-        let numbered = || (0_u32..).zip(&all);
+        let numbered = || all.iter_enumerated();
         let owners = ByRule::new(rules.len(), || {
             numbered()
                 .flat_map(|(number, one)| one.owns.iter().map(move |&rule| (rule, number, own(one, rule).unwrap_or(0))))
@@ -94,38 +102,38 @@ impl Rulesets {
     }
 
     /// Returns the rulesets that own `rule`.
-    pub(super) fn owning(&self, rule: u32) -> impl Iterator<Item = u32> {
-        self.owners.of(rule as usize).iter().map(|&(ruleset, _)| ruleset)
+    pub(super) fn owning(&self, rule: HostRuleId) -> impl Iterator<Item = RulesetId> {
+        self.owners.of(rule).iter().map(|&(ruleset, _)| ruleset)
     }
 }
 
-impl std::ops::Index<usize> for Rulesets {
+impl std::ops::Index<RulesetId> for Rulesets {
     type Output = Ruleset;
 
-    fn index(&self, ruleset: usize) -> &Ruleset {
+    fn index(&self, ruleset: RulesetId) -> &Ruleset {
         &self.all[ruleset]
     }
 }
 
 /// Rulesets barred by the pods on one node.
 pub(crate) struct Bars<'a> {
-    rules: &'a [HostRule],
+    rules: &'a IndexSlice<HostRuleId, [HostRule]>,
     rulesets: Rc<Rulesets>,
-    owners: Vec<i32>,
-    targets: Vec<i32>,
-    touched: Vec<u32>,
+    owners: IndexVec<HostRuleId, i32>,
+    targets: IndexVec<HostRuleId, i32>,
+    touched: Vec<HostRuleId>,
     /// True if the ruleset is barred, by ruleset.
-    is_barred: Vec<bool>,
-    barred: Vec<u32>,
+    is_barred: IndexVec<RulesetId, bool>,
+    barred: Vec<RulesetId>,
 }
 
 impl<'a> Bars<'a> {
-    pub(super) fn new(rules: &'a [HostRule], rulesets: &Rc<Rulesets>) -> Self {
+    pub(super) fn new(rules: &'a IndexSlice<HostRuleId, [HostRule]>, rulesets: &Rc<Rulesets>) -> Self {
         Self {
             rules,
             rulesets: Rc::clone(rulesets),
-            owners: vec![0; rules.len()],
-            targets: vec![0; rules.len()],
+            owners: index_vec![0; rules.len()],
+            targets: index_vec![0; rules.len()],
             touched: Vec::new(),
             is_barred: rulesets.never.clone(),
             barred: Vec::new(),
@@ -134,28 +142,27 @@ impl<'a> Bars<'a> {
 
     /// Returns true if a rule excludes units of a ruleset. Adding pods only tightens rules, so this stays true until
     /// [`Bars::reset`].
-    pub(super) fn bar(&self, ruleset: u32) -> bool {
-        self.is_barred[ruleset as usize]
+    pub(super) fn bar(&self, ruleset: RulesetId) -> bool {
+        self.is_barred[ruleset]
     }
 
     /// Counts a pod on the node.
-    pub(super) fn add(&mut self, owns: &[u32], targets: &[(u32, i32)]) {
+    pub(super) fn add(&mut self, owns: &[HostRuleId], targets: &[(HostRuleId, i32)]) {
         for &rule in owns {
             self.touched.push(rule);
-            self.owners[rule as usize] += 1;
+            self.owners[rule] += 1;
         }
         for &(rule, count) in targets {
             self.touched.push(rule);
-            self.targets[rule as usize] += count;
+            self.targets[rule] += count;
         }
         for &rule in owns {
             // Further owners of a rule exclude nothing more.
-            if self.owners[rule as usize] == 1 {
-                self.bar_targets(rule as usize);
+            if self.owners[rule] == 1 {
+                self.bar_targets(rule);
             }
         }
         for &(rule, _) in targets {
-            let rule = rule as usize;
             if self.targets[rule] + self.rulesets.owners.most[rule] > self.rules[rule].limit {
                 let owners = self.rulesets.owners.of(rule);
                 bar_beyond(self.rules[rule].limit - self.targets[rule], owners, &mut self.is_barred, &mut self.barred);
@@ -167,12 +174,12 @@ impl<'a> Bars<'a> {
     }
 
     /// Counts a unit of `ruleset` that is placed on the node.
-    pub(super) fn place(&mut self, ruleset: u32) {
-        let rules = Rc::clone(&self.rulesets.all[ruleset as usize]);
+    pub(super) fn place(&mut self, ruleset: RulesetId) {
+        let rules = Rc::clone(&self.rulesets.all[ruleset]);
         self.add(&rules.owns, &rules.targets);
     }
 
-    fn bar_targets(&mut self, rule: usize) {
+    fn bar_targets(&mut self, rule: HostRuleId) {
         if self.targets[rule] + self.rulesets.targets.most[rule] > self.rules[rule].limit {
             let targets = self.rulesets.targets.of(rule);
             bar_beyond(self.rules[rule].limit - self.targets[rule], targets, &mut self.is_barred, &mut self.barred);
@@ -182,19 +189,24 @@ impl<'a> Bars<'a> {
     /// Resets the counts for another node.
     pub(super) fn reset(&mut self) {
         for rule in self.touched.drain(..) {
-            self.owners[rule as usize] = 0;
-            self.targets[rule as usize] = 0;
+            self.owners[rule] = 0;
+            self.targets[rule] = 0;
         }
         for ruleset in self.barred.drain(..) {
-            self.is_barred[ruleset as usize] = false;
+            self.is_barred[ruleset] = false;
         }
     }
 }
 
 /// Bars the rulesets of `rulesets` whose units count as more than `left` targets.
-fn bar_beyond(left: i32, rulesets: &[(u32, i32)], is_barred: &mut [bool], barred: &mut Vec<u32>) {
+fn bar_beyond(
+    left: i32,
+    rulesets: &[(RulesetId, i32)],
+    is_barred: &mut IndexSlice<RulesetId, [bool]>,
+    barred: &mut Vec<RulesetId>,
+) {
     for &(ruleset, _) in rulesets.iter().filter(|&&(_, count)| count > left) {
-        if !std::mem::replace(&mut is_barred[ruleset as usize], true) {
+        if !std::mem::replace(&mut is_barred[ruleset], true) {
             barred.push(ruleset);
         }
     }

@@ -1,10 +1,11 @@
 //! Nodes of a plan during local search: bought, reserved and existing ones.
 
+use index_vec::{IndexVec, index_vec};
 use smallvec::SmallVec;
 
 use super::market::{Market, Offer};
 use super::tally::Tally;
-use crate::compile::{Compiled, Part, fits};
+use crate::compile::{Compiled, HostRuleId, Part, fits};
 use crate::pack::construct::OpenedNode;
 use crate::pack::existing_nodes::ExistingNode;
 use crate::pack::groups::Grouped;
@@ -32,8 +33,8 @@ pub(super) struct Seat {
     pub(super) sizes: Vec<i32>,
     pub(super) members: SmallVec<[Member; 8]>,
     /// Number of owners on it, by host rule; `targets` likewise.
-    owners: Vec<i32>,
-    targets: Vec<i32>,
+    owners: IndexVec<HostRuleId, i32>,
+    targets: IndexVec<HostRuleId, i32>,
     /// Identifier, renewed with each change, so that each combination of seats is tried once.
     pub(super) name: u32,
 }
@@ -62,16 +63,16 @@ impl Seat {
             place,
             sizes: vec![0; width],
             members: SmallVec::new(),
-            owners: vec![0; rules],
-            targets: vec![0; rules],
+            owners: index_vec![0; rules],
+            targets: index_vec![0; rules],
             name: 0,
         }
     }
 
     /// Counts a pod that is bound to the node.
-    pub(super) fn preload(&mut self, owns: &[u32], targets: &[(u32, i32)]) {
-        owns.iter().for_each(|&rule| self.owners[rule as usize] += 1);
-        targets.iter().for_each(|&(rule, count)| self.targets[rule as usize] += count);
+    pub(super) fn preload(&mut self, owns: &[HostRuleId], targets: &[(HostRuleId, i32)]) {
+        owns.iter().for_each(|&rule| self.owners[rule] += 1);
+        targets.iter().for_each(|&(rule, count)| self.targets[rule] += count);
     }
 
     /// Returns true if the node is bought and has units.
@@ -81,8 +82,8 @@ impl Seat {
 
     fn change(&mut self, part: &Part, sizes: &[i32], times: i32) {
         self.sizes.iter_mut().zip(sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size * times));
-        part.owns_host.iter().for_each(|&rule| self.owners[rule as usize] += times);
-        part.targets_host.iter().for_each(|&(rule, count)| self.targets[rule as usize] += count * times);
+        part.owns_host.iter().for_each(|&rule| self.owners[rule] += times);
+        part.targets_host.iter().for_each(|&(rule, count)| self.targets[rule] += count * times);
     }
 }
 
@@ -154,12 +155,14 @@ impl Table<'_> {
     }
 
     fn is_blocked(&self, part: &Part, seat: &Seat) -> bool {
-        let limit = |rule: u32| self.grouped.rules.host[rule as usize].limit;
-        let own = |rule: u32| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
-        part.owns_host.iter().any(|&rule| seat.targets[rule as usize] + own(rule) > limit(rule))
-            || part.targets_host.iter().any(|&(rule, count)| {
-                seat.owners[rule as usize] > 0 && seat.targets[rule as usize] + count > limit(rule)
-            })
+        let limit = |rule: HostRuleId| self.grouped.rules.host[rule].limit;
+        let own =
+            |rule: HostRuleId| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
+        part.owns_host.iter().any(|&rule| seat.targets[rule] + own(rule) > limit(rule))
+            || part
+                .targets_host
+                .iter()
+                .any(|&(rule, count)| seat.owners[rule] > 0 && seat.targets[rule] + count > limit(rule))
     }
 
     /// Adds a unit to a seat, whose kind becomes `kind`.

@@ -1,9 +1,10 @@
 //! Counts of the domain rules while units are added and removed.
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexVec, index_vec};
 
 use super::market::Market;
-use crate::compile::{Compiled, Demand, Part};
+use crate::compile::{Compiled, Demand, DomainRuleId, Part};
 use crate::pack::existing_nodes::{self, ExistingNode};
 use crate::pack::groups::Grouped;
 use crate::pack::zones::{self, Counts};
@@ -16,15 +17,15 @@ pub(super) struct Tally<'a> {
     grouped: &'a Grouped,
     counts: Counts,
     /// Number of pending owners and targets, by rule and value; values with bound pods only are not checked.
-    touched: Vec<Vec<i32>>,
+    touched: IndexVec<DomainRuleId, Vec<i32>>,
     /// Number of lifted targets, by rule.
-    lifted: Vec<i32>,
+    lifted: IndexVec<DomainRuleId, i32>,
     /// Values that count for the minimum of a spread, by rule.
-    counting: Vec<FixedBitSet>,
+    counting: IndexVec<DomainRuleId, FixedBitSet>,
     /// Value by rule and place.
-    value_of: Vec<Vec<usize>>,
+    value_of: IndexVec<DomainRuleId, Vec<usize>>,
     /// Allowed skew, by rule.
-    most_skew: Vec<i32>,
+    most_skew: IndexVec<DomainRuleId, i32>,
 }
 
 impl<'a> Tally<'a> {
@@ -43,16 +44,16 @@ impl<'a> Tally<'a> {
             grouped,
             touched: counts.targets.iter().map(|values| vec![0; values.len()]).collect(),
             counts,
-            lifted: vec![0; grouped.rules.domain.len()],
+            lifted: index_vec![0; grouped.rules.domain.len()],
             counting: existing_nodes::counting_values(compiled, grouped, standing),
             value_of: zones::dimensions(compiled, grouped).iter().map(by_place).collect(),
-            most_skew: Vec::new(),
+            most_skew: IndexVec::new(),
         }
     }
 
     /// Allows the current skews where they exceed `maxSkew`, as preferred spreads may.
     pub(super) fn allow_what_is(&mut self) {
-        let rules = self.grouped.rules.domain.iter().enumerate();
+        let rules = self.grouped.rules.domain.iter_enumerated();
         self.most_skew = rules
             .map(|(rule, one)| match one.demand {
                 Demand::Spread { max_skew, min_domains, .. } => {
@@ -67,42 +68,42 @@ impl<'a> Tally<'a> {
     /// Counts a unit that is added to a place (`times` is 1) or removed (-1).
     pub(super) fn count(&mut self, part: &Part, place: usize, times: i32) {
         for &rule in &part.owns_domain {
-            let value = self.value_of[rule as usize][place];
+            let value = self.value_of[rule][place];
             if value != NONE {
-                self.counts.owners[rule as usize][value] += times;
-                self.touched[rule as usize][value] += times;
+                self.counts.owners[rule][value] += times;
+                self.touched[rule][value] += times;
             }
         }
         for &(rule, count) in &part.targets_domain {
-            let value = self.value_of[rule as usize][place];
+            let value = self.value_of[rule][place];
             if value != NONE {
-                self.counts.targets[rule as usize][value] += count * times;
-                self.touched[rule as usize][value] += times;
+                self.counts.targets[rule][value] += count * times;
+                self.touched[rule][value] += times;
             }
         }
     }
 
     /// Counts a unit as to be placed (`times` is 1), or no longer (-1).
     pub(super) fn lift(&mut self, part: &Part, times: i32) {
-        part.targets_domain.iter().for_each(|&(rule, count)| self.lifted[rule as usize] += count * times);
+        part.targets_domain.iter().for_each(|&(rule, count)| self.lifted[rule] += count * times);
     }
 
     /// Returns true if a unit may go to a place, without checking spreads.
     pub(super) fn admits(&self, part: &Part, place: usize) -> bool {
-        let value = |rule: u32| self.value_of[rule as usize][place];
-        let demand = |rule: u32| &self.grouped.rules.domain[rule as usize].demand;
+        let value = |rule: DomainRuleId| self.value_of[rule][place];
+        let demand = |rule: DomainRuleId| &self.grouped.rules.domain[rule].demand;
         let owned = part.owns_domain.iter().all(|&rule| match *demand(rule) {
             _ if value(rule) == NONE => false,
             Demand::AtMost(limit) => {
                 let own = part.targets_domain.iter().find(|(target, _)| *target == rule).map_or(0, |&(_, count)| count);
-                self.counts.targets[rule as usize][value(rule)] + own <= limit
+                self.counts.targets[rule][value(rule)] + own <= limit
             }
             Demand::Spread { .. } | Demand::Company => true,
         });
         owned
             && part.targets_domain.iter().all(|&(rule, count)| match *demand(rule) {
                 Demand::AtMost(limit) if value(rule) != NONE => {
-                    let (rule, value) = (rule as usize, value(rule));
+                    let value = value(rule);
                     self.counts.owners[rule][value] == 0 || self.counts.targets[rule][value] + count <= limit
                 }
                 _ => true,
@@ -113,11 +114,11 @@ impl<'a> Tally<'a> {
     /// true if these hold.
     pub(super) fn is_balanced(&self, part: &Part) -> bool {
         let targets = part.targets_domain.iter().map(|&(rule, _)| rule);
-        part.owns_domain.iter().copied().chain(targets).all(|rule| self.can_balance(rule as usize))
+        part.owns_domain.iter().copied().chain(targets).all(|rule| self.can_balance(rule))
     }
 
     /// Returns false if the emptiest domains need more targets than are lifted.
-    fn can_balance(&self, rule: usize) -> bool {
+    fn can_balance(&self, rule: DomainRuleId) -> bool {
         let Demand::Spread { min_domains, .. } = self.grouped.rules.domain[rule].demand else { return true };
         let Some(most) = self.most_judged(rule) else { return true };
         let counting = &self.counting[rule];
@@ -130,7 +131,7 @@ impl<'a> Tally<'a> {
     }
 
     /// Returns the number of targets in the fullest value that has an owner and a pending unit.
-    fn most_judged(&self, rule: usize) -> Option<i32> {
+    fn most_judged(&self, rule: DomainRuleId) -> Option<i32> {
         let values = self.counts.targets[rule].iter().zip(&self.counts.owners[rule]).zip(&self.touched[rule]);
         let judged = values.filter(|&((_, &owners), &touched)| owners > 0 && touched > 0);
         judged.map(|((&targets, _), _)| targets).max()
@@ -142,9 +143,9 @@ impl<'a> Tally<'a> {
         let places = self.value_of.first().map_or(64, Vec::len).min(64);
         let all = if places == 64 { u64::MAX } else { (1 << places) - 1 };
         let involved = part.owns_domain.iter().copied().chain(part.targets_domain.iter().map(|&(rule, _)| rule));
-        let company = involved.filter(|&rule| self.grouped.rules.domain[rule as usize].demand == Demand::Company);
+        let company = involved.filter(|&rule| self.grouped.rules.domain[rule].demand == Demand::Company);
         company.fold(all, |mask, rule| {
-            let values = &self.value_of[rule as usize];
+            let values = &self.value_of[rule];
             let same = (0..places).filter(|&other| values[other] == values[place]);
             mask & same.fold(0, |mask, place| mask | 1 << place)
         })

@@ -156,7 +156,7 @@ impl Generation<'_> {
                 continue;
             }
             for &(batch, count) in &bin.content {
-                let rules = &unplaced.rulesets[unplaced.batches[batch as usize].ruleset as usize];
+                let rules = &unplaced.rulesets[unplaced.batches[batch as usize].ruleset];
                 (0..count).for_each(|_| filler.preload(&rules.owns, &rules.targets));
             }
             let stage = |&kind: &u32| {

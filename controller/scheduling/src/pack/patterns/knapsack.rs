@@ -11,7 +11,7 @@
 //! out. Content that then does not fit is repaired with the exact amounts, which also decide the other columns.
 
 use super::mend::{holds, mend};
-use crate::compile::{CPU, MEMORY};
+use crate::compile::{CPU, HostRuleId, MEMORY};
 
 /// Maximum number of cells of a scaled column.
 const CELLS: i32 = 128;
@@ -30,7 +30,7 @@ pub(super) struct Item<'a> {
     /// Maximum number of units.
     pub(super) most: u32,
     /// Rule that it shares with other items, and the number of units of these that one node may hold.
-    pub(super) apart: Option<(u32, u32)>,
+    pub(super) apart: Option<(HostRuleId, u32)>,
 }
 
 /// Maximum number of passes over a choice. Items of rules with a higher limit are free, and the sum is repaired.
@@ -250,7 +250,7 @@ struct Solved {
 fn passes(items: &[Item<'_>], scaled: &[(usize, usize)], width: usize, height: usize) -> Vec<Pass> {
     let mut passes = Vec::new();
     let chosen = |item: &Item<'_>| item.apart.filter(|&(_, limit)| limit <= MOST_PASSES);
-    let mut rules: Vec<(u32, u32)> = items.iter().filter_map(chosen).collect();
+    let mut rules: Vec<(HostRuleId, u32)> = items.iter().filter_map(chosen).collect();
     rules.sort_unstable();
     rules.dedup();
     for rule in rules {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     /// Returns the highest value of a node's content, by exhaustive search.
-    fn most(room: &[i32], items: &[Item<'_>], from: usize, held: &mut Vec<(u32, u32)>) -> f64 {
+    fn most(room: &[i32], items: &[Item<'_>], from: usize, held: &mut Vec<(HostRuleId, u32)>) -> f64 {
         let Some(item) = items.get(from) else { return 0.0 };
         let mut best = most(room, items, from + 1, held);
         let mut left = room.to_vec();
@@ -374,7 +374,7 @@ mod tests {
                 .collect();
             let mut items = Vec::new();
             for (row, sizes) in (0..).zip(&sizes) {
-                let apart = (draw(state, 3) == 0).then(|| (draw(state, 2) as u32, 1));
+                let apart = (draw(state, 3) == 0).then(|| (index_vec::Idx::from_usize(draw(state, 2) as usize), 1));
                 let most = draw(state, 4) as u32 + 1;
                 items.push(Item { row, sizes, value: draw(state, 40) as f64 / 8.0 + 0.1, most, apart });
             }

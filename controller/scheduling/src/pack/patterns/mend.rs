@@ -2,10 +2,11 @@
 //! do not fit.
 
 use super::knapsack::Item;
+use crate::compile::HostRuleId;
 
 /// Returns true if the node has room for a content that breaks no rule.
 pub(super) fn holds(room: &[i32], items: &[Item<'_>], content: &[(usize, u32)]) -> bool {
-    let together = |(rule, limit): (u32, u32)| {
+    let together = |(rule, limit): (HostRuleId, u32)| {
         let held = content.iter().filter(|(item, _)| items[*item].apart.is_some_and(|(other, _)| other == rule));
         held.map(|&(_, count)| count).sum::<u32>() <= limit
     };

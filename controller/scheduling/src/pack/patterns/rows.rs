@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::knapsack::Knapsack;
 use super::scopes::{Scope, Whole};
-use crate::compile::fits;
+use crate::compile::{HostRuleId, fits};
 use crate::pack::groups::Grouped;
 use crate::pack::remaining_demand::RemainingDemand;
 use crate::pack::shape_index::ShapeIndex;
@@ -40,7 +40,7 @@ const MOST_MARKETS: usize = 128;
 const APART: f64 = 0.1;
 
 /// Key of a row: kind, mask of cells (0 if cells are merged), and the anti-affinity rule with its limit.
-type Key = (u32, u32, Option<(u32, u32)>);
+type Key = (u32, u32, Option<(HostRuleId, u32)>);
 
 /// Units that patterns do not distinguish.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub(super) struct Row {
     /// Kind of the largest units, or of the smallest for a bound.
     pub(super) kind: u32,
     /// Anti-affinity rule between the units, and the number of them that a node may hold.
-    pub(super) apart: Option<(u32, u32)>,
+    pub(super) apart: Option<(HostRuleId, u32)>,
     /// Batches, those with the fewest cells first, then those with the most rules.
     pub(super) batches: Vec<u32>,
     /// Number of units that a node may hold by the rules of each batch on itself; for a bound any number.
@@ -130,8 +130,9 @@ pub(super) fn waiting(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand) 
 }
 
 fn gathered(grouped: &Grouped, unplaced: &RemainingDemand, nodes: usize, batches: &[u32], by_cells: bool) -> Vec<Row> {
-    let limit = |rule: u32| grouped.rules.host[rule as usize].limit.max(1) as u32;
-    let weighs = |rule: u32| unplaced.apart_left(rule).div_ceil(limit(rule) as usize) as f64 >= APART * nodes as f64;
+    let limit = |rule: HostRuleId| grouped.rules.host[rule].limit.max(1) as u32;
+    let weighs =
+        |rule: HostRuleId| unplaced.apart_left(rule).div_ceil(limit(rule) as usize) as f64 >= APART * nodes as f64;
     let mut ids: FxHashMap<Key, usize> = FxHashMap::default();
     let mut rows: Vec<Row> = Vec::new();
     for &batch in batches {
@@ -150,7 +151,7 @@ fn gathered(grouped: &Grouped, unplaced: &RemainingDemand, nodes: usize, batches
     for row in &mut rows {
         row.batches.sort_by_key(|&batch| {
             let one = &unplaced.batches[batch as usize];
-            let rules = &unplaced.rulesets[one.ruleset as usize];
+            let rules = &unplaced.rulesets[one.ruleset];
             let count = rules.owns.len() + rules.targets.len();
             (unplaced.cells_of[one.mask as usize].len(), std::cmp::Reverse(count), batch)
         });

@@ -19,7 +19,7 @@
 //! that run out first.
 
 use super::fluid::{Duals, Source};
-use crate::compile::fits;
+use crate::compile::{HostRuleId, fits};
 use crate::pack::remaining_demand::RemainingDemand;
 
 /// Pods that are priced alike.
@@ -34,7 +34,11 @@ pub(crate) struct Item<'a> {
 
 /// Returns the kinds of a demand as items; with `rule`, a host rule and its limit, the pods that it keeps apart are
 /// separate items.
-pub(crate) fn items<'a>(unplaced: &'a RemainingDemand, group_of: &[usize], rule: Option<(u32, i32)>) -> Vec<Item<'a>> {
+pub(crate) fn items<'a>(
+    unplaced: &'a RemainingDemand,
+    group_of: &[usize],
+    rule: Option<(HostRuleId, i32)>,
+) -> Vec<Item<'a>> {
     let apart = rule.map(|(rule, limit)| (unplaced.apart_of_kind(rule), 1.0 / f64::from(limit.max(1))));
     let mut items = Vec::with_capacity(unplaced.kinds.len());
     for (kind, one) in unplaced.kinds.iter().enumerate() {

@@ -10,9 +10,10 @@ mod launch;
 mod verdict;
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexSlice, IndexVec, index_vec};
 use smallvec::SmallVec;
 
-use crate::compile::{Compiled, Part};
+use crate::compile::{Compiled, DomainRuleId, HostRuleId, Part};
 use crate::pack::Draft;
 use crate::pack::construct::OpenedNode;
 use crate::pack::existing_nodes::ExistingNode;
@@ -47,8 +48,8 @@ struct Seat {
     sizes: Vec<i32>,
     pieces: SmallVec<[u8; 8]>,
     /// Number of owners, by host rule; `targets` likewise.
-    owners: Vec<i32>,
-    targets: Vec<i32>,
+    owners: IndexVec<HostRuleId, i32>,
+    targets: IndexVec<HostRuleId, i32>,
     /// Chosen shape.
     shape: usize,
     price: f64,
@@ -73,11 +74,11 @@ pub(crate) struct SearchInput<'a> {
     pub(crate) standing: &'a [ExistingNode],
     pub(crate) standing_admits: &'a [FixedBitSet],
     /// Values that count for the minimum of a spread, by domain rule.
-    pub(crate) counting: &'a [FixedBitSet],
+    pub(crate) counting: &'a IndexSlice<DomainRuleId, [FixedBitSet]>,
     /// Counts of bound pods.
     pub(crate) bound: &'a Counts,
     /// Dimension of each domain rule; `None` if no node has its label.
-    pub(crate) dimension_of: &'a [Option<usize>],
+    pub(crate) dimension_of: &'a IndexSlice<DomainRuleId, [Option<usize>]>,
 }
 
 struct Search<'a> {
@@ -130,8 +131,8 @@ pub(crate) fn search(input: &SearchInput<'_>, bundled: &Grouped, known: &Draft) 
             let mut seat = Seat::new(Some(position), one.cell, one.room.len(), rules);
             let node = &input.compiled.problem.nodes[one.node];
             for (owns, targets) in node.bound.iter().map(|bound| input.grouped.bound_on_host(bound)) {
-                owns.iter().for_each(|&rule| seat.owners[rule as usize] += 1);
-                targets.iter().for_each(|&(rule, count)| seat.targets[rule as usize] += count);
+                owns.iter().for_each(|&rule| seat.owners[rule] += 1);
+                targets.iter().for_each(|&(rule, count)| seat.targets[rule] += count);
             }
             seat
         })
@@ -173,8 +174,8 @@ impl Seat {
             cell,
             sizes: vec![0; width],
             pieces: SmallVec::new(),
-            owners: vec![0; rules],
-            targets: vec![0; rules],
+            owners: index_vec![0; rules],
+            targets: index_vec![0; rules],
             shape: usize::MAX,
             price: 0.0,
             reserved: None,
@@ -268,8 +269,8 @@ impl Search<'_> {
             let node = &mut self.seats[seat];
             node.sizes.iter_mut().zip(one.sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size));
             node.pieces.push(piece as u8);
-            one.part.owns_host.iter().for_each(|&rule| node.owners[rule as usize] += 1);
-            one.part.targets_host.iter().for_each(|&(rule, count)| node.targets[rule as usize] += count);
+            one.part.owns_host.iter().for_each(|&rule| node.owners[rule] += 1);
+            one.part.targets_host.iter().for_each(|&(rule, count)| node.targets[rule] += count);
         }
         if self.fit(piece, seat) {
             let sum = self.price;
@@ -282,11 +283,13 @@ impl Search<'_> {
 
     fn blocked(&self, part: &Part, seat: &Seat) -> bool {
         let rules = &self.input.grouped.rules.host;
-        let own = |rule: u32| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
-        part.owns_host.iter().any(|&rule| seat.targets[rule as usize] + own(rule) > rules[rule as usize].limit)
-            || part.targets_host.iter().any(|&(rule, count)| {
-                seat.owners[rule as usize] > 0 && seat.targets[rule as usize] + count > rules[rule as usize].limit
-            })
+        let own =
+            |rule: HostRuleId| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
+        part.owns_host.iter().any(|&rule| seat.targets[rule] + own(rule) > rules[rule].limit)
+            || part
+                .targets_host
+                .iter()
+                .any(|&(rule, count)| seat.owners[rule] > 0 && seat.targets[rule] + count > rules[rule].limit)
     }
 
     fn draft(&self, found: &Found) -> Draft {

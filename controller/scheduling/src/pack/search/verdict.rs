@@ -1,7 +1,9 @@
 //! Check of the rules between pods for a complete placement.
 
+use index_vec::IndexVec;
+
 use super::{Piece, Search, Seat};
-use crate::compile::{Demand, Filter};
+use crate::compile::{Demand, DomainRuleId, Filter};
 use crate::pack::{existing_nodes, zones};
 
 impl Search<'_> {
@@ -9,34 +11,33 @@ impl Search<'_> {
     pub(super) fn holds(&self) -> bool {
         let rules = &self.input.grouped.rules;
         let cells = &self.input.compiled.cells;
-        let value_in = |rule: usize, cell: usize| {
+        let value_in = |rule: DomainRuleId, cell: usize| {
             self.input.dimension_of[rule].and_then(|dimension| cells.value_index(cell, dimension))
         };
         let mut counts = self.input.bound.clone();
         // Values to which some pod was added; violations among bound pods only are ignored.
-        let mut touched: Vec<Vec<bool>> = counts.targets.iter().map(|values| vec![false; values.len()]).collect();
+        let mut touched: IndexVec<DomainRuleId, Vec<bool>> =
+            counts.targets.iter().map(|values| vec![false; values.len()]).collect();
         for seat in self.seats.iter().filter(|seat| !seat.pieces.is_empty()) {
-            let counts_for = |rule: usize| match &rules.domain[rule].demand {
+            let counts_for = |rule: DomainRuleId| match &rules.domain[rule].demand {
                 Demand::Spread { filter: Some(filter), .. } => self.passes(filter, seat),
                 _ => true,
             };
             for part in seat.pieces.iter().map(|&piece| self.pieces[piece as usize].part) {
                 for &rule in &part.owns_domain {
-                    let at = rule as usize;
-                    let Some(value) = value_in(at, seat.cell) else { return false };
-                    counts.owners[at][value] += 1;
-                    touched[at][value] = true;
+                    let Some(value) = value_in(rule, seat.cell) else { return false };
+                    counts.owners[rule][value] += 1;
+                    touched[rule][value] = true;
                 }
-                for &(rule, count) in part.targets_domain.iter().filter(|&&(rule, _)| counts_for(rule as usize)) {
-                    let at = rule as usize;
-                    if let Some(value) = value_in(at, seat.cell) {
-                        counts.targets[at][value] += count;
-                        touched[at][value] = true;
+                for &(rule, count) in part.targets_domain.iter().filter(|&&(rule, _)| counts_for(rule)) {
+                    if let Some(value) = value_in(rule, seat.cell) {
+                        counts.targets[rule][value] += count;
+                        touched[rule][value] = true;
                     }
                 }
             }
         }
-        let domains = rules.domain.iter().enumerate().all(|(at, rule)| match &rule.demand {
+        let domains = rules.domain.iter_enumerated().all(|(at, rule)| match &rule.demand {
             Demand::Spread { required: false, .. } => true,
             Demand::Spread { max_skew, min_domains, .. } => {
                 let fewest = zones::fewest(&counts.targets[at], &self.input.counting[at], *min_domains);
@@ -67,7 +68,7 @@ impl Search<'_> {
     /// Returns true if a pod has required affinity to other pods.
     pub(super) fn follows(&self, piece: &Piece<'_>) -> bool {
         let rules = &self.input.grouped.rules.domain;
-        let company = |rule: &u32| rules[*rule as usize].demand == Demand::Company;
+        let company = |rule: &DomainRuleId| rules[*rule].demand == Demand::Company;
         !piece.part.joins.is_empty() || piece.part.owns_domain.iter().any(company)
     }
 
@@ -117,21 +118,22 @@ impl Search<'_> {
             let nobody = || !(0..input.standing.len()).any(bound_on) && !others().any(|other| selected(subject, other));
             here || selected(subject, piece) && nobody()
         });
-        let counted =
-            |piece: usize, rule: u32| self.pieces[piece].part.targets_domain.iter().any(|&(target, _)| target == rule);
+        let counted = |piece: usize, rule: DomainRuleId| {
+            self.pieces[piece].part.targets_domain.iter().any(|&(target, _)| target == rule)
+        };
         let mut owned = one.part.owns_domain.iter().copied();
         on_hosts
             && owned.all(|rule| {
-                let of = &rules.domain[rule as usize];
-                let Some(dimension) = input.dimension_of[rule as usize].filter(|_| of.demand == Demand::Company) else {
+                let of = &rules.domain[rule];
+                let Some(dimension) = input.dimension_of[rule].filter(|_| of.demand == Demand::Company) else {
                     return of.demand != Demand::Company;
                 };
                 let value_of = |piece: usize| cells.value_index(self.seats[seat_of[piece]].cell, dimension);
                 let Some(value) = value_of(piece) else { return false };
                 let mut leaders = others().filter(|&other| counted(other, rule));
-                let here = input.bound.targets[rule as usize][value] > 0
+                let here = input.bound.targets[rule][value] > 0
                     || leaders.clone().any(|leader| value_of(leader) == Some(value));
-                here || counted(piece, rule) && input.bound.total[rule as usize] == 0 && leaders.next().is_none()
+                here || counted(piece, rule) && input.bound.total[rule] == 0 && leaders.next().is_none()
             })
     }
 }

@@ -6,7 +6,7 @@ use fixedbitset::FixedBitSet;
 
 use super::contest::{Claim, Contest, Cost};
 use super::{Intruder, ZonePolicy, Zoned, Zoning};
-use crate::compile::Demand;
+use crate::compile::{Demand, DomainRuleId};
 use crate::solution::Reason;
 
 /// Maximum number of values tried for one unit, over all dimensions: the best value in one dimension may leave none in
@@ -85,7 +85,7 @@ impl Zoning<'_> {
     }
 
     /// Returns true if a required spread with an owner in `value` is violated there after adding `more` targets.
-    fn skewed(&self, rule: usize, value: usize, more: i32) -> bool {
+    fn skewed(&self, rule: DomainRuleId, value: usize, more: i32) -> bool {
         let Demand::Spread { max_skew, min_domains, required: true, .. } = self.grouped.rules.domain[rule].demand
         else {
             return false;
@@ -99,7 +99,7 @@ impl Zoning<'_> {
         loop {
             let offends = |intruder: &Intruder| {
                 let part = &self.grouped.groups[intruder.group].part;
-                let mut targets = part.targets_domain.iter().map(|&(rule, _)| rule as usize);
+                let mut targets = part.targets_domain.iter().map(|&(rule, _)| rule);
                 targets.any(|rule| {
                     let of_rule = |&&(dimension, _): &&(usize, usize)| dimension == self.dimension_of[rule];
                     let value = intruder.chosen.iter().find(of_rule).map(|&(_, value)| value);

@@ -6,10 +6,10 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use super::{ZonePolicy, Zoning};
-use crate::compile::{Demand, fits};
+use crate::compile::{Demand, DomainRuleId, fits};
 
 /// Rule, and the highest number of targets in a value that still allows a unit.
-type Aim = (usize, i32);
+type Aim = (DomainRuleId, i32);
 
 /// Cost of a value: negated pool weight, so that lighter pools come later, then USD per hour for the units that go
 /// there together.
@@ -28,7 +28,7 @@ pub(super) struct Contest {
     /// Owned rules that are violated in a value with more targets than this.
     ceilings: SmallVec<[Aim; 2]>,
     /// Owned affinity rules; true if a unit is a target of its own rule.
-    company: SmallVec<[(usize, bool); 1]>,
+    company: SmallVec<[(DomainRuleId, bool); 1]>,
     /// Anti-affinity rules of others, violated in a value with an owner and more targets than this.
     barriers: SmallVec<[Aim; 2]>,
     /// Spreads of others, violated in a value with an owner and more targets than this.
@@ -36,10 +36,10 @@ pub(super) struct Contest {
     /// True if no rule over the dimension is owned: then a node without the label will do, too.
     free: bool,
     /// Affinity rules of others.
-    led: SmallVec<[usize; 1]>,
+    led: SmallVec<[DomainRuleId; 1]>,
     /// Owned rules, without affinity; `targeted` are the rules that count a unit, likewise.
-    owned: SmallVec<[usize; 2]>,
-    targeted: SmallVec<[usize; 2]>,
+    owned: SmallVec<[DomainRuleId; 2]>,
+    targeted: SmallVec<[DomainRuleId; 2]>,
     /// Cost by value, then of cells without one.
     costs: Rc<[Cost]>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Contest {
 impl Contest {
     fn claim(&self, zoning: &Zoning<'_>, value: usize) -> Option<Claim> {
         let counts = &zoning.counts;
-        let targets = |rule: usize| counts.targets[rule][value];
+        let targets = |rule: DomainRuleId| counts.targets[rule][value];
         let keeps = self.ceilings.iter().all(|&(rule, most)| targets(rule) <= most)
             && self.company.iter().all(|&(rule, own)| targets(rule) > 0 || own && counts.total[rule] == 0)
             && self.barriers.iter().all(|&(rule, most)| counts.owners[rule][value] == 0 || targets(rule) <= most);
@@ -56,7 +56,7 @@ impl Contest {
         }
         let unbalances =
             self.balances.iter().any(|&(rule, most)| counts.owners[rule][value] > 0 && targets(rule) > most);
-        let sum = |rules: &[usize]| rules.iter().map(|&rule| i64::from(targets(rule))).sum::<i64>();
+        let sum = |rules: &[DomainRuleId]| rules.iter().map(|&rule| i64::from(targets(rule))).sum::<i64>();
         let load = zoning.load[self.dimension][value];
         Some((unbalances, sum(&self.owned), sum(&self.targeted), self.cost(zoning, value), load, value))
     }
@@ -93,7 +93,7 @@ impl Zoning<'_> {
     /// Returns the contest over a dimension for the next unit of `group`.
     pub(super) fn contest(&self, group: usize, dimension: usize, costs: &Rc<[Cost]>) -> Contest {
         let part = &self.grouped.groups[group].part;
-        let here = |rule: u32| self.dimension_of[rule as usize] == dimension;
+        let here = |rule: DomainRuleId| self.dimension_of[rule] == dimension;
         let mut contest = Contest {
             dimension,
             ceilings: SmallVec::new(),
@@ -108,35 +108,33 @@ impl Zoning<'_> {
         };
         for rule in part.owns_domain.iter().copied().filter(|&rule| here(rule)) {
             let own = part.targets_domain.iter().find(|&&(target, _)| target == rule).map_or(0, |&(_, count)| count);
-            let at = rule as usize;
-            match self.grouped.rules.domain[at].demand {
+            match self.grouped.rules.domain[rule].demand {
                 Demand::Spread { required: false, .. } => {}
                 Demand::Spread { max_skew, min_domains, .. } => {
-                    contest.ceilings.push((at, max_skew.saturating_add(self.fewest(at, min_domains)) - own));
+                    contest.ceilings.push((rule, max_skew.saturating_add(self.fewest(rule, min_domains)) - own));
                 }
-                Demand::AtMost(limit) => contest.ceilings.push((at, limit - own)),
+                Demand::AtMost(limit) => contest.ceilings.push((rule, limit - own)),
                 Demand::Company => {
-                    contest.company.push((at, own > 0));
+                    contest.company.push((rule, own > 0));
                     continue;
                 }
             }
-            contest.owned.push(at);
+            contest.owned.push(rule);
         }
         for &(rule, count) in part.targets_domain.iter().filter(|&&(rule, _)| here(rule)) {
-            let at = rule as usize;
-            match self.grouped.rules.domain[at].demand {
+            match self.grouped.rules.domain[rule].demand {
                 Demand::Spread { max_skew, min_domains, required: true, .. } if !part.owns_domain.contains(&rule) => {
-                    contest.balances.push((at, max_skew.saturating_add(self.fewest(at, min_domains)) - count));
+                    contest.balances.push((rule, max_skew.saturating_add(self.fewest(rule, min_domains)) - count));
                 }
                 Demand::Spread { .. } => {}
                 // Rules of others must still hold after adding this unit.
-                Demand::AtMost(limit) => contest.barriers.push((at, limit - count)),
+                Demand::AtMost(limit) => contest.barriers.push((rule, limit - count)),
                 Demand::Company => {
-                    contest.led.push(at);
+                    contest.led.push(rule);
                     continue;
                 }
             }
-            contest.targeted.push(at);
+            contest.targeted.push(rule);
         }
         contest
     }

@@ -1,24 +1,25 @@
 //! Counts of the domain rules: targets and owners by value, starting with those of bound pods.
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexVec, index_vec};
 
 use super::Zoning;
-use crate::compile::{Compiled, Demand};
+use crate::compile::{Compiled, Demand, DomainRuleId};
 use crate::pack::existing_nodes::ExistingNode;
 use crate::pack::groups::Grouped;
 
 /// Counts by rule and value.
 #[derive(Debug, Clone)]
 pub(crate) struct Counts {
-    pub(crate) targets: Vec<Vec<i32>>,
-    pub(crate) owners: Vec<Vec<i32>>,
+    pub(crate) targets: IndexVec<DomainRuleId, Vec<i32>>,
+    pub(crate) owners: IndexVec<DomainRuleId, Vec<i32>>,
     /// Number of targets by rule, in all domains. As for kube-scheduler, a pod on a node without the label is not a
     /// target.
-    pub(crate) total: Vec<i32>,
+    pub(crate) total: IndexVec<DomainRuleId, i32>,
 }
 
 /// Returns the dimension of each domain rule; `usize::MAX` if no node has its label.
-pub(crate) fn dimensions(compiled: &Compiled<'_>, grouped: &Grouped) -> Vec<usize> {
+pub(crate) fn dimensions(compiled: &Compiled<'_>, grouped: &Grouped) -> IndexVec<DomainRuleId, usize> {
     let rules = grouped.rules.domain.iter();
     rules.map(|rule| compiled.cells.dimension(&rule.key).unwrap_or(usize::MAX)).collect()
 }
@@ -27,8 +28,8 @@ pub(crate) fn dimensions(compiled: &Compiled<'_>, grouped: &Grouped) -> Vec<usiz
 pub(crate) fn bound_counts(compiled: &Compiled<'_>, grouped: &Grouped, standing: &[ExistingNode]) -> Counts {
     let dimension_of = dimensions(compiled, grouped);
     let values = |rule: &usize| compiled.cells.dimensions.get(*rule).map_or(0, |dimension| dimension.values.len());
-    let empty: Vec<Vec<i32>> = dimension_of.iter().map(|rule| vec![0; values(rule)]).collect();
-    let mut counts = Counts { targets: empty.clone(), owners: empty, total: vec![0; dimension_of.len()] };
+    let empty: IndexVec<DomainRuleId, Vec<i32>> = dimension_of.iter().map(|rule| vec![0; values(rule)]).collect();
+    let mut counts = Counts { targets: empty.clone(), owners: empty, total: index_vec![0; dimension_of.len()] };
     if dimension_of.is_empty() {
         return counts;
     }
@@ -37,17 +38,16 @@ pub(crate) fn bound_counts(compiled: &Compiled<'_>, grouped: &Grouped, standing:
         for bound in node.bound.iter().filter(|bound| bound.counts) {
             let Some(part) = &grouped.bound_parts[bound.spec] else { continue };
             for &(rule, count) in &part.targets_domain {
-                let at = rule as usize;
-                if passes_filter(compiled, grouped, at, one.node)
-                    && let Some(value) = value_of(compiled, dimension_of[at], one.cell)
+                if passes_filter(compiled, grouped, rule, one.node)
+                    && let Some(value) = value_of(compiled, dimension_of[rule], one.cell)
                 {
-                    counts.total[at] += count;
-                    counts.targets[at][value] += count;
+                    counts.total[rule] += count;
+                    counts.targets[rule][value] += count;
                 }
             }
             for &rule in &part.owns_domain {
-                if let Some(value) = value_of(compiled, dimension_of[rule as usize], one.cell) {
-                    counts.owners[rule as usize][value] += 1;
+                if let Some(value) = value_of(compiled, dimension_of[rule], one.cell) {
+                    counts.owners[rule][value] += 1;
                 }
             }
         }
@@ -60,7 +60,7 @@ fn value_of(compiled: &Compiled<'_>, dimension: usize, cell: usize) -> Option<us
 }
 
 /// Returns true if the pods on an existing node count for the rule.
-fn passes_filter(compiled: &Compiled<'_>, grouped: &Grouped, rule: usize, node: usize) -> bool {
+fn passes_filter(compiled: &Compiled<'_>, grouped: &Grouped, rule: DomainRuleId, node: usize) -> bool {
     let Demand::Spread { filter: Some(filter), .. } = &grouped.rules.domain[rule].demand else { return true };
     filter.counts_on(&compiled.problem.nodes[node])
 }
@@ -76,7 +76,7 @@ pub(crate) fn fewest(targets: &[i32], counting: &FixedBitSet, min_domains: i32) 
 
 impl Zoning<'_> {
     /// Returns the minimum number of targets over the values that count for a spread.
-    pub(super) fn fewest(&self, rule: usize, min_domains: i32) -> i32 {
+    pub(super) fn fewest(&self, rule: DomainRuleId, min_domains: i32) -> i32 {
         fewest(&self.counts.targets[rule], &self.counting[rule], min_domains)
     }
 
@@ -101,16 +101,15 @@ impl Zoning<'_> {
             value.filter(|&value| value < self.compiled.cells.dimensions[dimension].values.len())
         };
         for &(rule, count) in &part.targets_domain {
-            let at = rule as usize;
-            let Some(value) = value_in(self.dimension_of[at]) else { continue };
-            self.counts.total[at] += count * times;
-            if !self.deaf[at].contains(value) {
-                self.counts.targets[at][value] += count * times;
+            let Some(value) = value_in(self.dimension_of[rule]) else { continue };
+            self.counts.total[rule] += count * times;
+            if !self.deaf[rule].contains(value) {
+                self.counts.targets[rule][value] += count * times;
             }
         }
         for &rule in &part.owns_domain {
-            if let Some(value) = value_in(self.dimension_of[rule as usize]) {
-                self.counts.owners[rule as usize][value] += times;
+            if let Some(value) = value_in(self.dimension_of[rule]) {
+                self.counts.owners[rule][value] += times;
             }
         }
     }

@@ -15,11 +15,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexVec, index_vec};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::existing_nodes::{self, ExistingNode};
 use super::groups::Grouped;
-use crate::compile::{CPU, Compiled, Demand, MEMORY};
+use crate::compile::{CPU, Compiled, Demand, DomainRuleId, MEMORY};
 use crate::solution::Reason;
 
 use contest::Cost;
@@ -60,10 +61,10 @@ struct Zoning<'a> {
     grouped: &'a Grouped,
     standing: &'a [ExistingNode],
     standing_admits: &'a [FixedBitSet],
-    dimension_of: Vec<usize>,
-    counting: Vec<FixedBitSet>,
+    dimension_of: IndexVec<DomainRuleId, usize>,
+    counting: IndexVec<DomainRuleId, FixedBitSet>,
     /// Values in which no node counts, by rule.
-    deaf: Vec<FixedBitSet>,
+    deaf: IndexVec<DomainRuleId, FixedBitSet>,
     /// Cells without a value, by dimension.
     bare: Vec<FixedBitSet>,
     counts: Counts,
@@ -194,10 +195,10 @@ impl Zoning<'_> {
     /// Returns the groups in order of assignment.
     fn order(&self, reaches: &[FixedBitSet], totals: &[f64]) -> Vec<usize> {
         let groups = &self.grouped.groups;
-        let mut targets = vec![0_i64; self.grouped.rules.domain.len()];
+        let mut targets: IndexVec<DomainRuleId, i64> = index_vec![0; self.grouped.rules.domain.len()];
         for group in groups {
             for &(rule, count) in &group.part.targets_domain {
-                targets[rule as usize] += i64::from(count) * group.units.len() as i64;
+                targets[rule] += i64::from(count) * group.units.len() as i64;
             }
         }
         let mut order: Vec<usize> = (0..groups.len()).collect();
@@ -213,7 +214,7 @@ impl Zoning<'_> {
             } else {
                 3
             };
-            let fewest = part.owns_domain.iter().map(|&rule| targets[rule as usize]).min().unwrap_or(i64::MAX);
+            let fewest = part.owns_domain.iter().map(|&rule| targets[rule]).min().unwrap_or(i64::MAX);
             let weight = if founds { self.share(group, totals) * groups[group].units.len() as f64 } else { 0.0 };
             (rank, std::cmp::Reverse((weight * 1e9) as i64), fewest, group)
         });
@@ -222,7 +223,7 @@ impl Zoning<'_> {
 
     fn owns_company(&self, group: usize) -> bool {
         let mut owned = self.grouped.groups[group].part.owns_domain.iter();
-        owned.any(|&rule| self.grouped.rules.domain[rule as usize].demand == Demand::Company)
+        owned.any(|&rule| self.grouped.rules.domain[rule].demand == Demand::Company)
     }
 
     fn share(&self, group: usize, totals: &[f64]) -> f64 {
@@ -236,9 +237,7 @@ impl Zoning<'_> {
         let part = &self.grouped.groups[group].part;
         part.owns_domain.iter().any(|&rule| {
             let own = part.targets_domain.iter().any(|&(target, _)| target == rule);
-            self.grouped.rules.domain[rule as usize].demand == Demand::Company
-                && !own
-                && self.counts.total[rule as usize] == 0
+            self.grouped.rules.domain[rule].demand == Demand::Company && !own && self.counts.total[rule] == 0
         })
     }
 
@@ -257,7 +256,7 @@ impl Zoning<'_> {
             zoned.rejected.extend(units.map(|&unit| (unit, Reason::PodAffinity)));
             return;
         }
-        let dimension = |rule: u32| self.dimension_of[rule as usize];
+        let dimension = |rule: DomainRuleId| self.dimension_of[rule];
         let mut dimensions: Vec<usize> = of.part.owns_domain.iter().map(|&rule| dimension(rule)).collect();
         let is_homeless = dimensions.contains(&usize::MAX);
         dimensions.extend(of.part.targets_domain.iter().map(|&(rule, _)| dimension(rule)));
@@ -303,7 +302,7 @@ impl Zoning<'_> {
 
     fn reason_of(&self, group: usize) -> Reason {
         let owned = self.grouped.groups[group].part.owns_domain.first();
-        match owned.map(|&rule| &self.grouped.rules.domain[rule as usize].demand) {
+        match owned.map(|&rule| &self.grouped.rules.domain[rule].demand) {
             Some(Demand::Spread { .. }) => Reason::TopologySpread,
             Some(Demand::Company) => Reason::PodAffinity,
             Some(Demand::AtMost(_)) | None => Reason::PodAntiAffinity,
