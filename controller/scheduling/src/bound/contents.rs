@@ -73,7 +73,7 @@ impl Proof<'_> {
         let mut values = vec![0.0_f64; self.unplaced.kinds.len()];
         for &(batch, value) in parts.iter().flat_map(|part| &part.values) {
             let one = &self.unplaced.batches[batch as usize];
-            if !self.unplaced.masks[one.mask as usize].is_disjoint(cells) {
+            if !self.unplaced.masks[one.mask].is_disjoint(cells) {
                 let known = &mut values[one.kind as usize];
                 *known = known.max(value);
             }

@@ -17,7 +17,8 @@ use crate::pack::zones::{Placed, Zoned};
 pub(super) fn pinned(compiled: &Compiled<'_>, grouped: &Grouped) -> Zoned {
     let mut anywhere = FixedBitSet::with_capacity(compiled.cells.len());
     anywhere.insert_range(..);
-    let mut zoned = Zoned { placed: Vec::new(), masks: vec![anywhere], rejected: Vec::new(), tasted: false };
+    let mut zoned = Zoned { placed: Vec::new(), masks: IndexVec::new(), rejected: Vec::new(), tasted: false };
+    let anywhere = zoned.masks.push(anywhere);
     // Bound pods count as well, and those on nodes that are being removed do not.
     let values = if compiled.problem.nodes.is_empty() {
         existing_nodes::counting_values(compiled, grouped, &[])
@@ -30,16 +31,14 @@ pub(super) fn pinned(compiled: &Compiled<'_>, grouped: &Grouped) -> Zoned {
             let rule = group.part.owns_domain[0];
             for value in values[rule].ones() {
                 let cells = &compiled.cells.by_value(dimension)[value];
-                let mask = zoned.masks.iter().position(|mask| mask == cells).unwrap_or_else(|| {
-                    zoned.masks.push(cells.clone());
-                    zoned.masks.len() - 1
-                });
+                let mask =
+                    zoned.masks.position(|mask| mask == cells).unwrap_or_else(|| zoned.masks.push(cells.clone()));
                 let (here, rest) = units.split_at(each.min(units.len()));
-                zoned.placed.push(Placed { group: number, mask: mask as u32, units: here.to_vec() });
+                zoned.placed.push(Placed { group: number, mask, units: here.to_vec() });
                 units = rest;
             }
         }
-        zoned.placed.push(Placed { group: number, mask: 0, units: units.to_vec() });
+        zoned.placed.push(Placed { group: number, mask: anywhere, units: units.to_vec() });
     }
     zoned.placed.retain(|placed| !placed.units.is_empty());
     zoned

@@ -124,7 +124,7 @@ fn critical(construction: &Construction<'_>, round: &Round, cell: usize) -> Vec<
     let mut of_ruleset: IndexVec<RulesetId, SmallVec<[u32; 2]>> = index_vec![SmallVec::new(); unplaced.rulesets.len()];
     for &batch in &unplaced.open {
         let one = &unplaced.batches[batch as usize];
-        if unplaced.masks[one.mask as usize].contains(cell) {
+        if unplaced.masks[one.mask].contains(cell) {
             of_ruleset[one.ruleset].push(batch);
         }
     }
@@ -143,7 +143,7 @@ fn dearest_first(construction: &Construction<'_>, round: &Round, mut batches: Ve
     let key = |batch: u32| value(batch) + BULK * round.total * bulk(batch);
     batches.sort_by(|&a, &b| {
         key(b).total_cmp(&key(a)).then_with(|| {
-            let cells = |batch: u32| unplaced.cells_of[unplaced.batches[batch as usize].mask as usize].len();
+            let cells = |batch: u32| unplaced.cells_of[unplaced.batches[batch as usize].mask].len();
             cells(a).cmp(&cells(b)).then(a.cmp(&b))
         })
     });

@@ -341,7 +341,7 @@ impl Construction<'_> {
             let one = &unplaced.batches[batch as usize];
             let placed = round.values[one.kind as usize] * f64::from(count) * times as f64;
             value += placed;
-            let cells = &unplaced.cells_of[one.mask as usize];
+            let cells = &unplaced.cells_of[one.mask];
             if cells.len() < round.pinned.len() {
                 let share = (placed + 1e-12 * f64::from(count) * times as f64) / cells.len() as f64;
                 cells.iter().for_each(|&cell| round.pinned[cell as usize] -= share);

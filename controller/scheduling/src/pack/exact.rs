@@ -147,8 +147,7 @@ fn entries(shape_index: &ShapeIndex<'_>, grouped: &Grouped, unplaced: &Remaining
             for (unit, &batch) in batches.iter().enumerate() {
                 let batch = &unplaced.batches[batch as usize];
                 let signature = unplaced.kinds[batch.kind as usize].signature as usize;
-                if unplaced.masks[batch.mask as usize].contains(cell) && grouped.admits[signature][cell].contains(shape)
-                {
+                if unplaced.masks[batch.mask].contains(cell) && grouped.admits[signature][cell].contains(shape) {
                     admits |= 1 << unit;
                 }
             }

@@ -196,7 +196,7 @@ impl Round {
             .collect();
         for &batch in &unplaced.open {
             let batch = &unplaced.batches[batch as usize];
-            let at = &unplaced.cells_of[batch.mask as usize];
+            let at = &unplaced.cells_of[batch.mask];
             if at.len() < cells {
                 let group = shape_index.group_of[batch.kind as usize] * cells;
                 let most = at.iter().map(|&cell| best[group + cell as usize]).fold(0.0, f64::max);

@@ -164,7 +164,7 @@ impl<'a> Choice<'a> {
         let waiting = |cell: usize| {
             let batches = pattern.content.iter().flat_map(|&(kind, _)| unplaced.batches_at(cell, kind));
             let batches = batches.map(|&batch| &unplaced.batches[batch as usize]);
-            batches.map(|batch| batch.left() as f64 / unplaced.cells_of[batch.mask as usize].len() as f64).sum::<f64>()
+            batches.map(|batch| batch.left() as f64 / unplaced.cells_of[batch.mask].len() as f64).sum::<f64>()
         };
         let cells = (0..shape.price.len()).filter(|&cell| shape.price[cell] <= price && admitted(cell));
         let mut cells: Vec<(f64, usize)> = cells.map(|cell| (waiting(cell), cell)).collect();

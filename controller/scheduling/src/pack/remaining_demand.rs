@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use super::fill::Content;
 use super::groups::{Group, Grouped};
 use super::rulesets::{Ruleset, RulesetId, Rulesets};
-use super::zones::{Placed, Zoned};
+use super::zones::{MaskId, Placed, Zoned};
 use crate::compile::{Compiled, HostRule, HostRuleId, fits};
 
 /// Requests of a unit, by column.
@@ -33,7 +33,7 @@ pub(crate) struct ItemType {
 pub(crate) struct DemandBatch {
     pub(crate) kind: u32,
     pub(crate) ruleset: RulesetId,
-    pub(crate) mask: u32,
+    pub(crate) mask: MaskId,
     /// Units in order of the input; those from `taken` on are left.
     pub(crate) units: Rc<[u32]>,
     pub(crate) taken: usize,
@@ -55,7 +55,7 @@ struct PoolReach<'a> {
     /// True if all pools have the same weight: then nothing depends on where they have nodes.
     alike: bool,
     /// By signature, sizes and mask.
-    known: FxHashMap<(u32, Sizes, u32), Rc<FixedBitSet>>,
+    known: FxHashMap<(u32, Sizes, MaskId), Rc<FixedBitSet>>,
 }
 
 /// All units left to place.
@@ -64,9 +64,9 @@ pub(crate) struct RemainingDemand {
     pub(crate) kinds: Vec<ItemType>,
     pub(crate) batches: Vec<DemandBatch>,
     pub(crate) rulesets: Rc<Rulesets>,
-    pub(crate) masks: Vec<FixedBitSet>,
+    pub(crate) masks: IndexVec<MaskId, FixedBitSet>,
     /// Cells of each mask, ascending.
-    pub(crate) cells_of: Rc<[Vec<u32>]>,
+    pub(crate) cells_of: Rc<IndexVec<MaskId, Vec<u32>>>,
     /// Batches that had units left when it was last compacted.
     pub(crate) open: Vec<u32>,
     /// Batches by cell and kind, stored as consecutive lists; read by [`RemainingDemand::batches_at`]. `lists` has the
@@ -92,7 +92,7 @@ impl<'a> PoolReach<'a> {
     }
 
     /// Returns the pools with a shape that holds a unit of `group` in one of `cells`, the cells of `mask`.
-    fn of(&mut self, group: &Group, mask: u32, cells: &FixedBitSet) -> Rc<FixedBitSet> {
+    fn of(&mut self, group: &Group, mask: MaskId, cells: &FixedBitSet) -> Rc<FixedBitSet> {
         if self.alike || cells.is_full() {
             return Rc::clone(&self.all);
         }
@@ -118,14 +118,14 @@ impl RemainingDemand {
         let mut reach = PoolReach::new(compiled, grouped);
         let mut kind_ids: FxHashMap<(u32, Sizes, Rc<FixedBitSet>), u32> = FxHashMap::default();
         let mut ruleset_ids: FxHashMap<Rc<Ruleset>, RulesetId> = FxHashMap::default();
-        let mut batch_ids: FxHashMap<(u32, RulesetId, u32), u32> = FxHashMap::default();
+        let mut batch_ids: FxHashMap<(u32, RulesetId, MaskId), u32> = FxHashMap::default();
         let (mut kinds, mut rulesets, mut batches) =
             (Vec::new(), IndexVec::<RulesetId, Rc<Ruleset>>::new(), Vec::<DemandBatch>::new());
         let mut units: Vec<Vec<u32>> = Vec::new();
         // Rules without pending owners have no effect on new nodes; on existing nodes, bound owners count.
         for placed in &zoned.placed {
             let group = &grouped.groups[placed.group];
-            let pools = reach.of(group, placed.mask, &zoned.masks[placed.mask as usize]);
+            let pools = reach.of(group, placed.mask, &zoned.masks[placed.mask]);
             let kind = (group.signature, Rc::clone(&group.sizes), Rc::clone(&pools));
             let kind = *kind_ids.entry(kind).or_insert_with(|| {
                 kinds.push(ItemType { signature: group.signature, sizes: Rc::clone(&group.sizes), pools });
@@ -172,7 +172,7 @@ impl RemainingDemand {
             batches,
             rulesets,
             masks: zoned.masks.clone(),
-            cells_of: Rc::from([]),
+            cells_of: Rc::default(),
             listed: Vec::new(),
             lists: Vec::new(),
             apart_left,
@@ -186,12 +186,12 @@ impl RemainingDemand {
 
     /// Lists the batches by cell and kind.
     fn list(&mut self, cells: usize) {
-        let cells_of: Rc<[Vec<u32>]> =
-            self.masks.iter().map(|mask| mask.ones().map(|cell| cell as u32).collect()).collect();
+        let cells_of: Rc<IndexVec<MaskId, Vec<u32>>> =
+            Rc::new(self.masks.iter().map(|mask| mask.ones().map(|cell| cell as u32).collect()).collect());
         let mut order = self.open.clone();
         order.sort_by_key(|&batch| {
             let one = &self.batches[batch as usize];
-            let cells = cells_of[one.mask as usize].len();
+            let cells = cells_of[one.mask].len();
             (cells, std::cmp::Reverse(self.rulesets[one.ruleset].owns.len()), batch)
         });
         (self.listed, self.lists) = list(&self.batches, &order, &cells_of, self.kinds.len(), cells);
@@ -202,20 +202,17 @@ impl RemainingDemand {
     pub(crate) fn restrict(&mut self, restrictions: &[(Vec<u32>, FixedBitSet)]) {
         let cells = self.masks.first().map_or(0, FixedBitSet::len);
         for (batches, cells) in restrictions {
-            let mut ids: FxHashMap<u32, u32> = FxHashMap::default();
+            let mut ids: FxHashMap<MaskId, MaskId> = FxHashMap::default();
             for &batch in batches {
                 let one = &mut self.batches[batch as usize];
                 one.mask = *ids.entry(one.mask).or_insert_with(|| {
-                    let mut mask = self.masks[one.mask as usize].clone();
+                    let mut mask = self.masks[one.mask].clone();
                     mask.intersect_with(cells);
                     if mask.is_clear() {
                         return one.mask;
                     }
-                    let known = self.masks.iter().position(|known| *known == mask);
-                    known.unwrap_or_else(|| {
-                        self.masks.push(mask);
-                        self.masks.len() - 1
-                    }) as u32
+                    let known = self.masks.position(|known| *known == mask);
+                    known.unwrap_or_else(|| self.masks.push(mask))
                 });
             }
         }
@@ -268,8 +265,10 @@ impl RemainingDemand {
         let mut anywhere = FixedBitSet::with_capacity(compiled.cells.len());
         anywhere.insert_range(..);
         let groups = grouped.groups.iter().enumerate();
-        let placed = groups.map(|(group, one)| Placed { group, mask: 0, units: one.units.clone() }).collect();
-        let zoned = Zoned { placed, masks: vec![anywhere], rejected: Vec::new(), tasted: false };
+        let mut masks = IndexVec::new();
+        let mask = masks.push(anywhere);
+        let placed = groups.map(|(group, one)| Placed { group, mask, units: one.units.clone() }).collect();
+        let zoned = Zoned { placed, masks, rejected: Vec::new(), tasted: false };
         let unplaced = Self::new(compiled, grouped, &zoned);
         let kind_of = |group: &Group| {
             let same = |kind: &ItemType| kind.signature == group.signature && kind.sizes == group.sizes;
@@ -327,14 +326,14 @@ impl RemainingDemand {
 fn list(
     batches: &[DemandBatch],
     order: &[u32],
-    cells_of: &[Vec<u32>],
+    cells_of: &IndexSlice<MaskId, [Vec<u32>]>,
     kinds: usize,
     cells: usize,
 ) -> (Vec<u32>, Vec<(u32, u32)>) {
     let mut lists = vec![(0_u32, 0_u32); cells * kinds];
     for &batch in order {
         let one = &batches[batch as usize];
-        for &cell in &cells_of[one.mask as usize] {
+        for &cell in &cells_of[one.mask] {
             lists[cell as usize * kinds + one.kind as usize].1 += 1;
         }
     }
@@ -347,7 +346,7 @@ fn list(
     let mut listed = vec![0; end as usize];
     for &batch in order {
         let one = &batches[batch as usize];
-        for &cell in &cells_of[one.mask as usize] {
+        for &cell in &cells_of[one.mask] {
             let list = &mut lists[cell as usize * kinds + one.kind as usize];
             listed[list.1 as usize] = batch;
             list.1 += 1;

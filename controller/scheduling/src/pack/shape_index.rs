@@ -163,12 +163,12 @@ impl<'a> ShapeIndex<'a> {
     ) -> usize {
         let one = &self.compiled.shapes[shape];
         let batches = || content.iter().map(|&(batch, _)| &unplaced.batches[batch as usize]);
-        let tightest = batches().map(|batch| &unplaced.cells_of[batch.mask as usize]).min_by_key(|cells| cells.len());
+        let tightest = batches().map(|batch| &unplaced.cells_of[batch.mask]).min_by_key(|cells| cells.len());
         let Some(tightest) = tightest.filter(|_| one.cheapest < one.price[cell]) else { return cell };
         let goes = |cell: &usize| {
             batches().all(|batch| {
                 let signature = unplaced.kinds[batch.kind as usize].signature as usize;
-                unplaced.masks[batch.mask as usize].contains(*cell) && grouped.admits[signature][*cell].contains(shape)
+                unplaced.masks[batch.mask].contains(*cell) && grouped.admits[signature][*cell].contains(shape)
             })
         };
         let cheaper = tightest.iter().map(|&other| other as usize).filter(|&other| one.price[other] < one.price[cell]);

@@ -102,8 +102,8 @@ impl Generation<'_> {
         let waiting = |cell: usize| {
             let batches = pattern.content.iter().flat_map(|&(row, _)| &self.rows[row as usize].batches);
             let batches = batches.map(|&batch| &unplaced.batches[batch as usize]);
-            let here = batches.filter(|batch| unplaced.masks[batch.mask as usize].contains(cell));
-            here.map(|batch| batch.left() as f64 / unplaced.cells_of[batch.mask as usize].len() as f64).sum::<f64>()
+            let here = batches.filter(|batch| unplaced.masks[batch.mask].contains(cell));
+            here.map(|batch| batch.left() as f64 / unplaced.cells_of[batch.mask].len() as f64).sum::<f64>()
         };
         let mut cells: Vec<(f64, usize)> = match *market.cells {
             [cell] => vec![(0.0, cell)],
@@ -117,7 +117,7 @@ impl Generation<'_> {
                 let one = &unplaced.batches[*batch as usize];
                 let signature = unplaced.kinds[one.kind as usize].signature as usize;
                 let is_admitted = self.grouped.admits[signature][cell].contains(market.shape);
-                one.left() > 0 && is_admitted && unplaced.masks[one.mask as usize].contains(cell)
+                one.left() > 0 && is_admitted && unplaced.masks[one.mask].contains(cell)
             };
             let of_row = |row: u32| self.rows[row as usize].batches.iter().copied().filter(goes);
             let batches: Vec<(Vec<u32>, u32)> =
@@ -187,7 +187,7 @@ impl Generation<'_> {
             bin.content.iter().all(|&(batch, _)| {
                 let one = &unplaced.batches[batch as usize];
                 let signature = unplaced.kinds[one.kind as usize].signature as usize;
-                unplaced.masks[one.mask as usize].contains(cell) && self.grouped.admits[signature][cell].contains(shape)
+                unplaced.masks[one.mask].contains(cell) && self.grouped.admits[signature][cell].contains(shape)
             })
         };
         headroom.refund(compiled, bin.shape);

@@ -9,6 +9,7 @@ use crate::compile::{HostRuleId, fits};
 use crate::pack::groups::Grouped;
 use crate::pack::remaining_demand::RemainingDemand;
 use crate::pack::shape_index::ShapeIndex;
+use crate::pack::zones::MaskId;
 
 /// Maximum number of rows of the program and its dense inverse.
 const MOST_ROWS: usize = 512;
@@ -39,8 +40,8 @@ const MOST_MARKETS: usize = 128;
 /// which the program must know. Other replicas find nodes without it.
 const APART: f64 = 0.1;
 
-/// Key of a row: kind, mask of cells (0 if cells are merged), and the anti-affinity rule with its limit.
-type Key = (u32, u32, Option<(HostRuleId, u32)>);
+/// Key of a row: kind, mask of cells (`None` if cells are merged), and the anti-affinity rule with its limit.
+type Key = (u32, Option<MaskId>, Option<(HostRuleId, u32)>);
 
 /// Units that patterns do not distinguish.
 #[derive(Debug, Clone)]
@@ -65,7 +66,7 @@ impl Row {
     pub(super) fn within(&self, unplaced: &RemainingDemand, cells: &FixedBitSet) -> Option<Self> {
         let reaches = |batch: &u32| {
             let mask = unplaced.batches[*batch as usize].mask;
-            !unplaced.masks[mask as usize].is_disjoint(cells)
+            !unplaced.masks[mask].is_disjoint(cells)
         };
         let batches: Vec<u32> = self.batches.iter().copied().filter(reaches).collect();
         (!batches.is_empty()).then_some(Self { batches, ..*self })
@@ -139,7 +140,7 @@ fn gathered(grouped: &Grouped, unplaced: &RemainingDemand, nodes: usize, batches
         let one = &unplaced.batches[batch as usize];
         let own = unplaced.rules_on_itself(batch).map(|rule| (limit(rule), rule)).min();
         let apart = own.filter(|&(_, rule)| weighs(rule)).map(|(limit, rule)| (rule, limit));
-        let key = (one.kind, if by_cells { one.mask } else { 0 }, apart);
+        let key = (one.kind, by_cells.then_some(one.mask), apart);
         let id = *ids.entry(key).or_insert_with(|| {
             rows.push(Row { kind: one.kind, apart, batches: Vec::new(), most: 0 });
             rows.len() - 1
@@ -153,7 +154,7 @@ fn gathered(grouped: &Grouped, unplaced: &RemainingDemand, nodes: usize, batches
             let one = &unplaced.batches[batch as usize];
             let rules = &unplaced.rulesets[one.ruleset];
             let count = rules.owns.len() + rules.targets.len();
-            (unplaced.cells_of[one.mask as usize].len(), std::cmp::Reverse(count), batch)
+            (unplaced.cells_of[one.mask].len(), std::cmp::Reverse(count), batch)
         });
     }
     rows
@@ -249,7 +250,7 @@ pub(super) fn markets(whole: &Whole<'_, '_>, scope: &Scope, rows: &[Row]) -> Opt
             let goes = |row: &usize| {
                 let row = &rows[*row];
                 let signature = unplaced.kinds[row.kind as usize].signature as usize;
-                let mut masks = row.batches.iter().map(|&batch| unplaced.batches[batch as usize].mask as usize);
+                let mut masks = row.batches.iter().map(|&batch| unplaced.batches[batch as usize].mask);
                 grouped.admits[signature][cell].contains(shape) && masks.any(|mask| unplaced.masks[mask].contains(cell))
             };
             let mut set = FixedBitSet::with_capacity(rows.len());

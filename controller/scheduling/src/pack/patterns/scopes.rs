@@ -145,7 +145,7 @@ impl Whole<'_, '_> {
         let holds = |shape: &usize| {
             self.shape_index.weight_of(*shape) >= tier && fits(&kind.sizes, &compiled.shapes[*shape].room)
         };
-        self.unplaced.masks[one.mask as usize].intersection(cells).any(|cell| {
+        self.unplaced.masks[one.mask].intersection(cells).any(|cell| {
             let admitted = &self.grouped.admits[kind.signature as usize][cell];
             self.shape_index.by_price[cell].iter().rev().any(|shape| admitted.contains(*shape) && holds(shape))
         })

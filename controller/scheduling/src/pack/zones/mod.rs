@@ -21,17 +21,22 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::existing_nodes::{self, ExistingNode};
 use super::groups::Grouped;
 use crate::compile::{CPU, Compiled, Demand, DomainRuleId, MEMORY};
+use crate::index::index_type;
 use crate::solution::Reason;
 
 use contest::Cost;
 pub(crate) use counts::{Counts, bound_counts, dimensions, fewest};
 
+index_type! {
+    /// Position in [`Zoned::masks`].
+    pub(crate) struct MaskId;
+}
+
 /// Interchangeable units with the same set of cells.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
     pub(crate) group: usize,
-    /// Index in [`Zoned::masks`].
-    pub(crate) mask: u32,
+    pub(crate) mask: MaskId,
     pub(crate) units: Vec<u32>,
 }
 
@@ -39,7 +44,7 @@ pub(crate) struct Placed {
 pub(crate) struct Zoned {
     pub(crate) placed: Vec<Placed>,
     /// Sets of cells.
-    pub(crate) masks: Vec<FixedBitSet>,
+    pub(crate) masks: IndexVec<MaskId, FixedBitSet>,
     /// Units without an allowed value, with the kind of rule that excludes them.
     pub(crate) rejected: Vec<(u32, Reason)>,
     /// True if the other [`ZonePolicy`] might have decided differently.
@@ -75,8 +80,8 @@ struct Zoning<'a> {
     load: Vec<Vec<f64>>,
     /// Costs of the values of a dimension.
     costs: FxHashMap<contest::Asked, Rc<[Cost]>>,
-    masks: Vec<FixedBitSet>,
-    mask_ids: FxHashMap<FixedBitSet, u32>,
+    masks: IndexVec<MaskId, FixedBitSet>,
+    mask_ids: FxHashMap<FixedBitSet, MaskId>,
     /// Units assigned to values in which they violate a spread of others.
     intruders: Vec<Intruder>,
     /// Number of values that units have looked at, and what is left for second choices.
@@ -116,7 +121,7 @@ pub(crate) fn assign(
         tasted: false,
         load: compiled.cells.dimensions.iter().map(|dimension| vec![0.0; dimension.values.len() + 1]).collect(),
         costs: FxHashMap::default(),
-        masks: Vec::new(),
+        masks: IndexVec::new(),
         mask_ids: FxHashMap::default(),
         intruders: Vec::new(),
         looks: Cell::new(0),
@@ -124,7 +129,7 @@ pub(crate) fn assign(
     };
     let totals = total_sizes(grouped, compiled.columns.width());
     let reaches = Rc::clone(grouped.reaches.get_or_init(|| Rc::new(zoning.reaches())));
-    let mut zoned = Zoned { placed: Vec::new(), masks: Vec::new(), rejected: Vec::new(), tasted: false };
+    let mut zoned = Zoned { placed: Vec::new(), masks: IndexVec::new(), rejected: Vec::new(), tasted: false };
     let mut waiting = zoning.order(&reaches, &totals);
     while !waiting.is_empty() {
         let mut deferred = Vec::new();
@@ -309,12 +314,11 @@ impl Zoning<'_> {
         }
     }
 
-    fn mask_id(&mut self, mask: FixedBitSet) -> u32 {
+    fn mask_id(&mut self, mask: FixedBitSet) -> MaskId {
         if let Some(&id) = self.mask_ids.get(&mask) {
             return id;
         }
-        let id = self.masks.len() as u32;
-        self.masks.push(mask.clone());
+        let id = self.masks.push(mask.clone());
         self.mask_ids.insert(mask, id);
         id
     }
