@@ -10,7 +10,7 @@ use crate::compile::{CPU, MEMORY, fits};
 use crate::pack::groups::Grouped;
 use crate::pack::patterns::{self, EXACT, Part};
 use crate::pack::relaxation::envelope::{self, Envelope, Valued};
-use crate::pack::remaining_demand::RemainingDemand;
+use crate::pack::remaining_demand::{BatchId, RemainingDemand};
 use crate::pack::shape_index::{Headroom, ShapeIndex};
 
 /// Maximum number of cells of all dynamic programs; a shape beyond it is proven by prices.
@@ -26,8 +26,8 @@ pub(super) fn bound(
     let headroom = Headroom::new(shape_index.compiled);
     let mut parts = patterns::parts(shape_index, grouped, unplaced, &headroom, values).unwrap_or_default();
     // Nothing but their number bounds pods without requests.
-    let has_size = |&(batch, _): &(u32, f64)| {
-        let sizes = &unplaced.kinds[unplaced.batches[batch as usize].kind as usize].sizes;
+    let has_size = |&(batch, _): &(BatchId, f64)| {
+        let sizes = &unplaced.kinds[unplaced.batches[batch].kind as usize].sizes;
         sizes[CPU] > 0 || sizes[MEMORY] > 0
     };
     parts.iter_mut().for_each(|part| part.values.retain(has_size));
@@ -51,7 +51,7 @@ pub(super) fn bound(
         most = most.max(here);
     }
     most = most.max(proof.most(&parts, &rest));
-    let worth = |&(batch, value): &(u32, f64)| value * unplaced.batches[batch as usize].left() as f64;
+    let worth = |&(batch, value): &(BatchId, f64)| value * unplaced.batches[batch].left() as f64;
     let total: f64 = parts.iter().flat_map(|part| &part.values).map(worth).sum();
     if most > 0.0 { total / most } else { 0.0 }
 }
@@ -72,7 +72,7 @@ impl Proof<'_> {
         let compiled = self.shape_index.compiled;
         let mut values = vec![0.0_f64; self.unplaced.kinds.len()];
         for &(batch, value) in parts.iter().flat_map(|part| &part.values) {
-            let one = &self.unplaced.batches[batch as usize];
+            let one = &self.unplaced.batches[batch];
             if !self.unplaced.masks[one.mask].is_disjoint(cells) {
                 let known = &mut values[one.kind as usize];
                 *known = known.max(value);

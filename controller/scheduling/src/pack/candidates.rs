@@ -8,6 +8,7 @@ use super::construct::Construction;
 use super::fill::{Content, FIRST, LATER, NEVER, TOPS_UP};
 use super::item_blocks::ItemBlocks;
 use super::pricing::Round;
+use super::remaining_demand::BatchId;
 use super::rulesets::RulesetId;
 use crate::compile::{HostRuleId, fits};
 use crate::logarithm::ln;
@@ -33,7 +34,7 @@ pub(crate) struct View {
     pub(crate) item_blocks: ItemBlocks,
     pub(crate) candidates: Vec<Candidate>,
     /// For each critical rule the batches of its owners, most valuable first.
-    pub(crate) critical: Vec<Vec<(u32, u16)>>,
+    pub(crate) critical: Vec<Vec<(BatchId, u16)>>,
     /// True if every shape is a candidate.
     pub(crate) exhaustive: bool,
     /// True if built in an earlier round.
@@ -116,14 +117,15 @@ pub(crate) fn refreshed(construction: &Construction<'_>, round: &Round, cell: us
 }
 
 /// Returns for each critical rule the batches of its owners in `cell`, most valuable first.
-fn critical(construction: &Construction<'_>, round: &Round, cell: usize) -> Vec<Vec<(u32, u16)>> {
+fn critical(construction: &Construction<'_>, round: &Round, cell: usize) -> Vec<Vec<(BatchId, u16)>> {
     if round.critical.is_empty() {
         return Vec::new();
     }
     let unplaced = &*construction.unplaced;
-    let mut of_ruleset: IndexVec<RulesetId, SmallVec<[u32; 2]>> = index_vec![SmallVec::new(); unplaced.rulesets.len()];
+    let mut of_ruleset: IndexVec<RulesetId, SmallVec<[BatchId; 2]>> =
+        index_vec![SmallVec::new(); unplaced.rulesets.len()];
     for &batch in &unplaced.open {
-        let one = &unplaced.batches[batch as usize];
+        let one = &unplaced.batches[batch];
         if unplaced.masks[one.mask].contains(cell) {
             of_ruleset[one.ruleset].push(batch);
         }
@@ -133,24 +135,21 @@ fn critical(construction: &Construction<'_>, round: &Round, cell: usize) -> Vec<
     round.critical.iter().map(|&rule| dearest_first(construction, round, batches(rule).collect())).collect()
 }
 
-fn dearest_first(construction: &Construction<'_>, round: &Round, mut batches: Vec<u32>) -> Vec<(u32, u16)> {
+fn dearest_first(construction: &Construction<'_>, round: &Round, mut batches: Vec<BatchId>) -> Vec<(BatchId, u16)> {
     let unplaced = &*construction.unplaced;
-    let value = |batch: u32| round.values[unplaced.batches[batch as usize].kind as usize];
-    let bulk = |batch: u32| {
-        let sizes = &construction.unplaced.kinds[unplaced.batches[batch as usize].kind as usize].sizes;
+    let value = |batch: BatchId| round.values[unplaced.batches[batch].kind as usize];
+    let bulk = |batch: BatchId| {
+        let sizes = &construction.unplaced.kinds[unplaced.batches[batch].kind as usize].sizes;
         sizes.iter().zip(&round.demand).map(|(&size, all)| f64::from(size) / all.max(1.0)).sum::<f64>()
     };
-    let key = |batch: u32| value(batch) + BULK * round.total * bulk(batch);
+    let key = |batch: BatchId| value(batch) + BULK * round.total * bulk(batch);
     batches.sort_by(|&a, &b| {
         key(b).total_cmp(&key(a)).then_with(|| {
-            let cells = |batch: u32| unplaced.cells_of[unplaced.batches[batch as usize].mask].len();
+            let cells = |batch: BatchId| unplaced.cells_of[unplaced.batches[batch].mask].len();
             cells(a).cmp(&cells(b)).then(a.cmp(&b))
         })
     });
-    batches
-        .into_iter()
-        .map(|batch| (batch, construction.classes.of[unplaced.batches[batch as usize].kind as usize]))
-        .collect()
+    batches.into_iter().map(|batch| (batch, construction.classes.of[unplaced.batches[batch].kind as usize])).collect()
 }
 
 fn candidate(construction: &Construction<'_>, round: &Round, shape: usize, cell: usize) -> Candidate {

@@ -18,7 +18,7 @@ use super::groups::Grouped;
 use super::item_blocks::{Classes, ItemBlocks};
 use super::pricing::{PriceModel, Round};
 use super::recombine::Patterns;
-use super::remaining_demand::RemainingDemand;
+use super::remaining_demand::{BatchId, RemainingDemand};
 use super::shape_index::{Headroom, ShapeIndex};
 use crate::compile::fits;
 
@@ -259,7 +259,7 @@ impl Construction<'_> {
         round: &Round,
         item_blocks: &mut ItemBlocks,
         candidate: &mut Candidate,
-        critical: &[Vec<(u32, u16)>],
+        critical: &[Vec<(BatchId, u16)>],
         cell: usize,
     ) {
         candidate.promise = f64::NEG_INFINITY;
@@ -274,13 +274,13 @@ impl Construction<'_> {
             critical,
         };
         let content = self.filler.fill(self.unplaced, &target, item_blocks);
-        let class_of = |batch: u32| usize::from(self.classes.of[self.unplaced.batches[batch as usize].kind as usize]);
+        let class_of = |batch: BatchId| usize::from(self.classes.of[self.unplaced.batches[batch].kind as usize]);
         if !content.iter().any(|&(batch, _)| candidate.stages[class_of(batch)] < TOPS_UP) {
             return;
         }
         let shape = self.downsize((candidate.shape, cell), &content);
-        let value = |&(batch, count): &(u32, u32)| {
-            round.values[self.unplaced.batches[batch as usize].kind as usize] * f64::from(count)
+        let value = |&(batch, count): &(BatchId, u32)| {
+            round.values[self.unplaced.batches[batch].kind as usize] * f64::from(count)
         };
         let worth = content.iter().map(value).sum::<f64>() + round.node;
         let price = self.shape_index.compiled.shapes[shape].price[cell];
@@ -298,7 +298,7 @@ impl Construction<'_> {
         let mut sizes = vec![0_i32; shape_index.compiled.columns.width()];
         let mut signatures: Vec<u32> = Vec::new();
         for &(batch, count) in content {
-            let kind = &unplaced.kinds[unplaced.batches[batch as usize].kind as usize];
+            let kind = &unplaced.kinds[unplaced.batches[batch].kind as usize];
             sizes.iter_mut().zip(&*kind.sizes).for_each(|(sum, &size)| *sum += size * count as i32);
             if !signatures.contains(&kind.signature) {
                 signatures.push(kind.signature);
@@ -325,11 +325,8 @@ impl Construction<'_> {
         let unplaced = &mut *self.unplaced;
         // The cell was chosen for all units waiting there; this content may cost less in another cell.
         let cell = self.shape_index.cheapest_cell(self.grouped, unplaced, (shape, cell), content);
-        let lasts = content
-            .iter()
-            .map(|&(batch, count)| unplaced.batches[batch as usize].left() / count as usize)
-            .min()
-            .unwrap_or(0);
+        let lasts =
+            content.iter().map(|&(batch, count)| unplaced.batches[batch].left() / count as usize).min().unwrap_or(0);
         let times = lasts.min(self.headroom.times(compiled, shape)).max(1);
         let price = compiled.shapes[shape].price[cell];
         for _ in 0..times {
@@ -338,7 +335,7 @@ impl Construction<'_> {
         }
         let mut value = 0.0;
         for &(batch, count) in content {
-            let one = &unplaced.batches[batch as usize];
+            let one = &unplaced.batches[batch];
             let placed = round.values[one.kind as usize] * f64::from(count) * times as f64;
             value += placed;
             let cells = &unplaced.cells_of[one.mask];

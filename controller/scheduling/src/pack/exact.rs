@@ -5,7 +5,7 @@
 
 use super::construct::OpenedNode;
 use super::groups::Grouped;
-use super::remaining_demand::RemainingDemand;
+use super::remaining_demand::{BatchId, RemainingDemand};
 use super::shape_index::{Headroom, ShapeIndex};
 
 /// Maximum number of units: 3¹² steps take about a millisecond.
@@ -41,9 +41,9 @@ pub(crate) fn pack(
     unplaced: &mut RemainingDemand,
     remainder: bool,
 ) -> Vec<OpenedNode> {
-    let mut batches: Vec<u32> = Vec::new();
-    for (batch, one) in unplaced.batches.iter().enumerate() {
-        batches.extend(std::iter::repeat_n(batch as u32, one.left()));
+    let mut batches: Vec<BatchId> = Vec::new();
+    for (batch, one) in unplaced.batches.iter_enumerated() {
+        batches.extend(std::iter::repeat_n(batch, one.left()));
     }
     let count = batches.len();
     let entries = entries(shape_index, grouped, unplaced, &batches);
@@ -56,7 +56,7 @@ pub(crate) fn pack(
         let last = usize::BITS as usize - 1 - set.leading_zeros() as usize;
         let rest = set & !(1 << last);
         for column in 0..width {
-            let size = unplaced.kinds[unplaced.batches[batches[last] as usize].kind as usize].sizes[column];
+            let size = unplaced.kinds[unplaced.batches[batches[last]].kind as usize].sizes[column];
             sums[set * width + column] = sums[rest * width + column].saturating_add(size);
         }
         // An entry too small for a subset is too small for the set.
@@ -133,19 +133,22 @@ fn best_parts(price: &[f64], target: usize, fewer: bool) -> Vec<u32> {
     choice
 }
 
-fn entries(shape_index: &ShapeIndex<'_>, grouped: &Grouped, unplaced: &RemainingDemand, batches: &[u32]) -> Vec<Entry> {
-    let same_mask = batches
-        .iter()
-        .all(|&batch| unplaced.batches[batch as usize].mask == unplaced.batches[batches[0] as usize].mask);
+fn entries(
+    shape_index: &ShapeIndex<'_>,
+    grouped: &Grouped,
+    unplaced: &RemainingDemand,
+    batches: &[BatchId],
+) -> Vec<Entry> {
+    let same_mask = batches.iter().all(|&batch| unplaced.batches[batch].mask == unplaced.batches[batches[0]].mask);
     let mut entries = Vec::new();
-    let tier = shape_index.tier_of_kind[unplaced.batches[batches[0] as usize].kind as usize];
+    let tier = shape_index.tier_of_kind[unplaced.batches[batches[0]].kind as usize];
     for &shape in shape_index.basic.iter().filter(|&&shape| shape_index.weight_of(shape) == tier) {
         let one = &shape_index.compiled.shapes[shape];
         let mut cheapest: Option<Entry> = None;
         for (cell, &price) in one.price.iter().enumerate().filter(|(_, price)| price.is_finite()) {
             let mut admits = 0_u16;
             for (unit, &batch) in batches.iter().enumerate() {
-                let batch = &unplaced.batches[batch as usize];
+                let batch = &unplaced.batches[batch];
                 let signature = unplaced.kinds[batch.kind as usize].signature as usize;
                 if unplaced.masks[batch.mask].contains(cell) && grouped.admits[signature][cell].contains(shape) {
                     admits |= 1 << unit;
@@ -167,9 +170,9 @@ fn entries(shape_index: &ShapeIndex<'_>, grouped: &Grouped, unplaced: &Remaining
     entries
 }
 
-fn breaks_rules(grouped: &Grouped, unplaced: &RemainingDemand, batches: &[u32], set: usize) -> bool {
+fn breaks_rules(grouped: &Grouped, unplaced: &RemainingDemand, batches: &[BatchId], set: usize) -> bool {
     let members = || (0..batches.len()).filter(move |unit| set >> unit & 1 == 1).map(|unit| batches[unit]);
-    let rules_of = |batch: u32| &unplaced.rulesets[unplaced.batches[batch as usize].ruleset];
+    let rules_of = |batch: BatchId| &unplaced.rulesets[unplaced.batches[batch].ruleset];
     members().any(|owner| {
         rules_of(owner).owns.iter().any(|&rule| {
             let targets: i32 = members()
@@ -182,7 +185,7 @@ fn breaks_rules(grouped: &Grouped, unplaced: &RemainingDemand, batches: &[u32], 
     })
 }
 
-fn open(unplaced: &mut RemainingDemand, batches: &[u32], node: usize, entry: &Entry) -> OpenedNode {
+fn open(unplaced: &mut RemainingDemand, batches: &[BatchId], node: usize, entry: &Entry) -> OpenedNode {
     let mut units = Vec::new();
     for (unit, &batch) in batches.iter().enumerate() {
         if node >> unit & 1 == 1 {

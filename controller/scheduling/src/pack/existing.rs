@@ -44,7 +44,7 @@ pub(crate) fn fill(
             blocks_of_cells[one.cell].get_or_insert_with(|| ItemBlocks::new(unplaced, &classes, one.cell, width));
         let content = filler.fill(unplaced, &target, item_blocks);
         for (batch, count) in content {
-            let kind = unplaced.batches[batch as usize].kind as usize;
+            let kind = unplaced.batches[batch].kind as usize;
             for (room, &size) in one.room.iter_mut().zip(&*unplaced.kinds[kind].sizes) {
                 *room -= size * count as i32;
             }

@@ -4,12 +4,12 @@
 //! room: large pods go first, and pods that need a scarce resource become expensive. Small pods go last and fill the
 //! gaps.
 
-use index_vec::IndexSlice;
+use index_vec::{IndexSlice, IndexVec, index_vec};
 
 use crate::compile::{HostRule, HostRuleId, fits};
 
 use super::item_blocks::{ItemBlocks, LANES};
-use super::remaining_demand::RemainingDemand;
+use super::remaining_demand::{BatchId, RemainingDemand};
 use super::rulesets::Bars;
 
 /// Node to fill, and the constraints on its content.
@@ -22,7 +22,7 @@ pub(crate) struct FillTarget<'a> {
     pub(crate) stages: &'a [u8],
     /// For each host rule of which an owner is placed first if one fits: its batches, most valuable first, with their
     /// classes.
-    pub(crate) critical: &'a [Vec<(u32, u16)>],
+    pub(crate) critical: &'a [Vec<(BatchId, u16)>],
 }
 
 /// Stage of kinds for which the node is opened.
@@ -35,7 +35,7 @@ pub(crate) const TOPS_UP: u8 = 2;
 pub(crate) const NEVER: u8 = u8::MAX;
 
 /// Content of a node, as (batch, number of units).
-pub(crate) type Content = Vec<(u32, u32)>;
+pub(crate) type Content = Vec<(BatchId, u32)>;
 
 /// Fills nodes, reusing its buffers.
 pub(crate) struct Filler<'a> {
@@ -49,8 +49,8 @@ pub(crate) struct Filler<'a> {
     bounds: Vec<f32>,
     cursor: Vec<u32>,
     touched_kinds: Vec<u32>,
-    used: Vec<u32>,
-    used_lots: Vec<u32>,
+    used: IndexVec<BatchId, u32>,
+    used_lots: Vec<BatchId>,
 }
 
 impl<'a> Filler<'a> {
@@ -63,7 +63,7 @@ impl<'a> Filler<'a> {
             bounds: Vec::new(),
             cursor: vec![0; unplaced.kinds.len()],
             touched_kinds: Vec::new(),
-            used: vec![0; unplaced.batches.len()],
+            used: index_vec![0; unplaced.batches.len()],
             used_lots: Vec::new(),
         }
     }
@@ -98,7 +98,7 @@ impl<'a> Filler<'a> {
                 self.place_stage(unplaced, target, item_blocks, stage);
             }
         }
-        let content = self.used_lots.iter().map(|&batch| (batch, self.used[batch as usize])).collect();
+        let content = self.used_lots.iter().map(|&batch| (batch, self.used[batch])).collect();
         self.reset();
         content
     }
@@ -112,7 +112,7 @@ impl<'a> Filler<'a> {
             let batch = self.next_batch(unplaced, cell, kind);
             batch.map(|batch| self.place(unplaced, batch)).is_some()
         });
-        let content = self.used_lots.iter().map(|&batch| (batch, self.used[batch as usize])).collect();
+        let content = self.used_lots.iter().map(|&batch| (batch, self.used[batch])).collect();
         self.reset();
         complete.then_some(content)
     }
@@ -122,7 +122,7 @@ impl<'a> Filler<'a> {
     pub(crate) fn gather<'l>(
         &mut self,
         unplaced: &RemainingDemand,
-        wanted: impl Iterator<Item = (&'l [u32], u32)>,
+        wanted: impl Iterator<Item = (&'l [BatchId], u32)>,
     ) -> Content {
         self.room.clear();
         for (batches, count) in wanted {
@@ -137,7 +137,7 @@ impl<'a> Filler<'a> {
                 }
             }
         }
-        let content = self.used_lots.iter().map(|&batch| (batch, self.used[batch as usize])).collect();
+        let content = self.used_lots.iter().map(|&batch| (batch, self.used[batch])).collect();
         self.reset();
         content
     }
@@ -145,7 +145,7 @@ impl<'a> Filler<'a> {
     fn reset(&mut self) {
         self.bars.reset();
         for batch in self.used_lots.drain(..) {
-            self.used[batch as usize] = 0;
+            self.used[batch] = 0;
         }
         for kind in self.touched_kinds.drain(..) {
             self.cursor[kind as usize] = 0;
@@ -153,9 +153,9 @@ impl<'a> Filler<'a> {
     }
 
     /// Places a unit of the first batch that fits, of the owners of a critical rule.
-    fn place_owner(&mut self, unplaced: &RemainingDemand, target: &FillTarget<'_>, batches: &[(u32, u16)]) {
+    fn place_owner(&mut self, unplaced: &RemainingDemand, target: &FillTarget<'_>, batches: &[(BatchId, u16)]) {
         let found = batches.iter().find(|&&(batch, class)| {
-            let kind = unplaced.batches[batch as usize].kind as usize;
+            let kind = unplaced.batches[batch].kind as usize;
             target.stages[usize::from(class)] < TOPS_UP
                 && fits(&unplaced.kinds[kind].sizes, &self.room)
                 && self.available(unplaced, batch)
@@ -165,20 +165,20 @@ impl<'a> Filler<'a> {
         }
     }
 
-    fn available(&self, unplaced: &RemainingDemand, batch: u32) -> bool {
-        let one = &unplaced.batches[batch as usize];
-        one.left() > self.used[batch as usize] as usize && !self.bars.bar(one.ruleset)
+    fn available(&self, unplaced: &RemainingDemand, batch: BatchId) -> bool {
+        let one = &unplaced.batches[batch];
+        one.left() > self.used[batch] as usize && !self.bars.bar(one.ruleset)
     }
 
-    fn place(&mut self, unplaced: &RemainingDemand, batch: u32) {
-        let one = &unplaced.batches[batch as usize];
+    fn place(&mut self, unplaced: &RemainingDemand, batch: BatchId) {
+        let one = &unplaced.batches[batch];
         let kind = &unplaced.kinds[one.kind as usize];
         self.room.iter_mut().zip(&*kind.sizes).for_each(|(room, &size)| *room -= size);
         self.bars.place(one.ruleset);
-        if self.used[batch as usize] == 0 {
+        if self.used[batch] == 0 {
             self.used_lots.push(batch);
         }
-        self.used[batch as usize] += 1;
+        self.used[batch] += 1;
     }
 
     fn place_stage(
@@ -194,7 +194,7 @@ impl<'a> Filler<'a> {
                 Some(batch) => self.place(unplaced, batch),
                 None => {
                     self.alive[block] &= !(1 << lane);
-                    let none_left = |&batch: &u32| unplaced.batches[batch as usize].left() == 0;
+                    let none_left = |&batch: &BatchId| unplaced.batches[batch].left() == 0;
                     if unplaced.batches_at(target.cell, kind).iter().all(none_left) {
                         item_blocks.live[block] &= !(1 << lane);
                     }
@@ -270,7 +270,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Returns the next batch of `kind` that has units left and that no rule bars.
-    fn next_batch(&mut self, unplaced: &RemainingDemand, cell: usize, kind: u32) -> Option<u32> {
+    fn next_batch(&mut self, unplaced: &RemainingDemand, cell: usize, kind: u32) -> Option<BatchId> {
         let batches = unplaced.batches_at(cell, kind);
         let mut cursor = self.cursor[kind as usize];
         if cursor == 0 {

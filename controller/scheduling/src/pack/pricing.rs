@@ -195,7 +195,7 @@ impl Round {
             })
             .collect();
         for &batch in &unplaced.open {
-            let batch = &unplaced.batches[batch as usize];
+            let batch = &unplaced.batches[batch];
             let at = &unplaced.cells_of[batch.mask];
             if at.len() < cells {
                 let group = shape_index.group_of[batch.kind as usize] * cells;

@@ -56,7 +56,7 @@ pub(crate) struct Patterns {
 impl Patterns {
     pub(crate) fn note(&mut self, unplaced: &RemainingDemand, shape: usize, price: f64, content: &Content) {
         let mut kinds: Vec<(u32, u32)> =
-            content.iter().map(|&(batch, count)| (unplaced.batches[batch as usize].kind, count)).collect();
+            content.iter().map(|&(batch, count)| (unplaced.batches[batch].kind, count)).collect();
         kinds.sort_unstable();
         kinds.dedup_by(|other, first| {
             let same = other.0 == first.0;
@@ -163,7 +163,7 @@ impl<'a> Choice<'a> {
         };
         let waiting = |cell: usize| {
             let batches = pattern.content.iter().flat_map(|&(kind, _)| unplaced.batches_at(cell, kind));
-            let batches = batches.map(|&batch| &unplaced.batches[batch as usize]);
+            let batches = batches.map(|&batch| &unplaced.batches[batch]);
             batches.map(|batch| batch.left() as f64 / unplaced.cells_of[batch.mask].len() as f64).sum::<f64>()
         };
         let cells = (0..shape.price.len()).filter(|&cell| shape.price[cell] <= price && admitted(cell));

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
-use index_vec::{IndexSlice, IndexVec, index_vec};
+use index_vec::{Idx, IndexSlice, IndexVec, index_vec};
 use rustc_hash::FxHashMap;
 
 use super::fill::Content;
@@ -15,6 +15,12 @@ use super::groups::{Group, Grouped};
 use super::rulesets::{Ruleset, RulesetId, Rulesets};
 use super::zones::{MaskId, Placed, Zoned};
 use crate::compile::{Compiled, HostRule, HostRuleId, fits};
+use crate::index::index_type;
+
+index_type! {
+    /// Position in [`RemainingDemand::batches`].
+    pub(crate) struct BatchId;
+}
 
 /// Requests of a unit, by column.
 type Sizes = Rc<[i32]>;
@@ -62,16 +68,16 @@ struct PoolReach<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct RemainingDemand {
     pub(crate) kinds: Vec<ItemType>,
-    pub(crate) batches: Vec<DemandBatch>,
+    pub(crate) batches: IndexVec<BatchId, DemandBatch>,
     pub(crate) rulesets: Rc<Rulesets>,
     pub(crate) masks: IndexVec<MaskId, FixedBitSet>,
     /// Cells of each mask, ascending.
     pub(crate) cells_of: Rc<IndexVec<MaskId, Vec<u32>>>,
     /// Batches that had units left when it was last compacted.
-    pub(crate) open: Vec<u32>,
+    pub(crate) open: Vec<BatchId>,
     /// Batches by cell and kind, stored as consecutive lists; read by [`RemainingDemand::batches_at`]. `lists` has the
     /// start and end of each.
-    listed: Vec<u32>,
+    listed: Vec<BatchId>,
     lists: Vec<(u32, u32)>,
     /// Number of units left that own a host rule and are targets of it, by rule.
     apart_left: IndexVec<HostRuleId, usize>,
@@ -118,10 +124,10 @@ impl RemainingDemand {
         let mut reach = PoolReach::new(compiled, grouped);
         let mut kind_ids: FxHashMap<(u32, Sizes, Rc<FixedBitSet>), u32> = FxHashMap::default();
         let mut ruleset_ids: FxHashMap<Rc<Ruleset>, RulesetId> = FxHashMap::default();
-        let mut batch_ids: FxHashMap<(u32, RulesetId, MaskId), u32> = FxHashMap::default();
+        let mut batch_ids: FxHashMap<(u32, RulesetId, MaskId), BatchId> = FxHashMap::default();
         let (mut kinds, mut rulesets, mut batches) =
-            (Vec::new(), IndexVec::<RulesetId, Rc<Ruleset>>::new(), Vec::<DemandBatch>::new());
-        let mut units: Vec<Vec<u32>> = Vec::new();
+            (Vec::new(), IndexVec::<RulesetId, Rc<Ruleset>>::new(), IndexVec::<BatchId, DemandBatch>::new());
+        let mut units: IndexVec<BatchId, Vec<u32>> = IndexVec::new();
         // Rules without pending owners have no effect on new nodes; on existing nodes, bound owners count.
         for placed in &zoned.placed {
             let group = &grouped.groups[placed.group];
@@ -142,11 +148,10 @@ impl RemainingDemand {
                 }
             };
             let batch = *batch_ids.entry((kind, ruleset, placed.mask)).or_insert_with(|| {
-                batches.push(DemandBatch { kind, ruleset, mask: placed.mask, units: Rc::from([]), taken: 0 });
                 units.push(Vec::new());
-                batches.len() as u32 - 1
+                batches.push(DemandBatch { kind, ruleset, mask: placed.mask, units: Rc::from([]), taken: 0 })
             });
-            units[batch as usize].extend_from_slice(&placed.units);
+            units[batch].extend_from_slice(&placed.units);
         }
         let mut left_of_kind = vec![0; kinds.len()];
         let mut owners_left = index_vec![0; grouped.rules.host.len()];
@@ -168,7 +173,7 @@ impl RemainingDemand {
         }
         let mut demand = Self {
             kinds,
-            open: (0..batches.len() as u32).collect(),
+            open: batches.indices().collect(),
             batches,
             rulesets,
             masks: zoned.masks.clone(),
@@ -190,7 +195,7 @@ impl RemainingDemand {
             Rc::new(self.masks.iter().map(|mask| mask.ones().map(|cell| cell as u32).collect()).collect());
         let mut order = self.open.clone();
         order.sort_by_key(|&batch| {
-            let one = &self.batches[batch as usize];
+            let one = &self.batches[batch];
             let cells = cells_of[one.mask].len();
             (cells, std::cmp::Reverse(self.rulesets[one.ruleset].owns.len()), batch)
         });
@@ -199,12 +204,12 @@ impl RemainingDemand {
     }
 
     /// Restricts batches to cells, as far as they may go to these.
-    pub(crate) fn restrict(&mut self, restrictions: &[(Vec<u32>, FixedBitSet)]) {
+    pub(crate) fn restrict(&mut self, restrictions: &[(Vec<BatchId>, FixedBitSet)]) {
         let cells = self.masks.first().map_or(0, FixedBitSet::len);
         for (batches, cells) in restrictions {
             let mut ids: FxHashMap<MaskId, MaskId> = FxHashMap::default();
             for &batch in batches {
-                let one = &mut self.batches[batch as usize];
+                let one = &mut self.batches[batch];
                 one.mask = *ids.entry(one.mask).or_insert_with(|| {
                     let mut mask = self.masks[one.mask].clone();
                     mask.intersect_with(cells);
@@ -221,7 +226,7 @@ impl RemainingDemand {
 
     /// Returns the batches of `kind` that may go to `cell`: those with the fewest cells first, then those with the most
     /// owned rules.
-    pub(crate) fn batches_at(&self, cell: usize, kind: u32) -> &[u32] {
+    pub(crate) fn batches_at(&self, cell: usize, kind: u32) -> &[BatchId] {
         let (from, to) = self.lists[cell * self.kinds.len() + kind as usize];
         &self.listed[from as usize..to as usize]
     }
@@ -240,8 +245,8 @@ impl RemainingDemand {
     }
 
     /// Returns the rules that units of a batch own and are targets of.
-    pub(crate) fn rules_on_itself(&self, batch: u32) -> impl Iterator<Item = HostRuleId> {
-        self.rulesets.on_itself[self.batches[batch as usize].ruleset].iter().map(|&(rule, _)| rule)
+    pub(crate) fn rules_on_itself(&self, batch: BatchId) -> impl Iterator<Item = HostRuleId> {
+        self.rulesets.on_itself[self.batches[batch].ruleset].iter().map(|&(rule, _)| rule)
     }
 
     /// Returns the number of units left that own a host rule and are targets of it.
@@ -279,8 +284,8 @@ impl RemainingDemand {
     }
 
     /// Removes `count` units of `batch` and returns them.
-    pub(crate) fn take(&mut self, batch: u32, count: usize) -> &[u32] {
-        let one = &mut self.batches[batch as usize];
+    pub(crate) fn take(&mut self, batch: BatchId, count: usize) -> &[u32] {
+        let one = &mut self.batches[batch];
         let from = one.taken;
         one.taken += count;
         self.left -= count;
@@ -306,7 +311,7 @@ impl RemainingDemand {
     /// Removes used-up batches from the lists, so that later fills skip them.
     pub(crate) fn compact(&mut self) {
         let batches = &self.batches;
-        let lasts = |batch: u32| batches[batch as usize].taken < batches[batch as usize].units.len();
+        let lasts = |batch: BatchId| batches[batch].taken < batches[batch].units.len();
         self.open.retain(|&batch| lasts(batch));
         for (from, to) in &mut self.lists {
             let mut kept = *from;
@@ -324,15 +329,15 @@ impl RemainingDemand {
 
 /// Lists `batches`, in `order`, by cell and kind. Returns the lists and the bounds of each.
 fn list(
-    batches: &[DemandBatch],
-    order: &[u32],
+    batches: &IndexSlice<BatchId, [DemandBatch]>,
+    order: &[BatchId],
     cells_of: &IndexSlice<MaskId, [Vec<u32>]>,
     kinds: usize,
     cells: usize,
-) -> (Vec<u32>, Vec<(u32, u32)>) {
+) -> (Vec<BatchId>, Vec<(u32, u32)>) {
     let mut lists = vec![(0_u32, 0_u32); cells * kinds];
     for &batch in order {
-        let one = &batches[batch as usize];
+        let one = &batches[batch];
         for &cell in &cells_of[one.mask] {
             lists[cell as usize * kinds + one.kind as usize].1 += 1;
         }
@@ -343,9 +348,9 @@ fn list(
         *list = (end, end);
         end += count;
     }
-    let mut listed = vec![0; end as usize];
+    let mut listed = vec![BatchId::from_usize(0); end as usize];
     for &batch in order {
-        let one = &batches[batch as usize];
+        let one = &batches[batch];
         for &cell in &cells_of[one.mask] {
             let list = &mut lists[cell as usize * kinds + one.kind as usize];
             listed[list.1 as usize] = batch;

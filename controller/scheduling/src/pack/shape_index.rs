@@ -162,7 +162,7 @@ impl<'a> ShapeIndex<'a> {
         content: &Content,
     ) -> usize {
         let one = &self.compiled.shapes[shape];
-        let batches = || content.iter().map(|&(batch, _)| &unplaced.batches[batch as usize]);
+        let batches = || content.iter().map(|&(batch, _)| &unplaced.batches[batch]);
         let tightest = batches().map(|batch| &unplaced.cells_of[batch.mask]).min_by_key(|cells| cells.len());
         let Some(tightest) = tightest.filter(|_| one.cheapest < one.price[cell]) else { return cell };
         let goes = |cell: &usize| {

@@ -8,7 +8,7 @@ use super::{Choice, Generation, Pattern};
 use crate::compile::fits;
 use crate::pack::fill::{Content, FIRST, FillTarget, Filler, NEVER};
 use crate::pack::item_blocks::{Classes, ItemBlocks};
-use crate::pack::remaining_demand::RemainingDemand;
+use crate::pack::remaining_demand::{BatchId, RemainingDemand};
 use crate::pack::shape_index::Headroom;
 
 /// Minimum value of the content that the rules allow for a copy, as a share of its full value or its price, whichever
@@ -82,8 +82,8 @@ impl Generation<'_> {
 
     /// Returns the value of `content`, counting only batches of the rows of a pattern.
     fn value_of(&self, content: &Content, pattern: &Pattern, values: &[f64]) -> f64 {
-        let value = |&(batch, count): &(u32, u32)| {
-            let row = self.row_of_batch[batch as usize];
+        let value = |&(batch, count): &(BatchId, u32)| {
+            let row = self.row_of_batch[batch];
             let is_held = pattern.content.iter().any(|&(held, _)| held == row);
             if is_held { values[row as usize] * f64::from(count) } else { 0.0 }
         };
@@ -101,7 +101,7 @@ impl Generation<'_> {
     ) -> Option<(usize, Content)> {
         let waiting = |cell: usize| {
             let batches = pattern.content.iter().flat_map(|&(row, _)| &self.rows[row as usize].batches);
-            let batches = batches.map(|&batch| &unplaced.batches[batch as usize]);
+            let batches = batches.map(|&batch| &unplaced.batches[batch]);
             let here = batches.filter(|batch| unplaced.masks[batch.mask].contains(cell));
             here.map(|batch| batch.left() as f64 / unplaced.cells_of[batch.mask].len() as f64).sum::<f64>()
         };
@@ -113,14 +113,14 @@ impl Generation<'_> {
         let wanted: u32 = pattern.content.iter().map(|&(_, count)| count).sum();
         let mut best: Option<(u32, usize, Content)> = None;
         for (_, cell) in cells {
-            let goes = |batch: &u32| {
-                let one = &unplaced.batches[*batch as usize];
+            let goes = |batch: &BatchId| {
+                let one = &unplaced.batches[*batch];
                 let signature = unplaced.kinds[one.kind as usize].signature as usize;
                 let is_admitted = self.grouped.admits[signature][cell].contains(market.shape);
                 one.left() > 0 && is_admitted && unplaced.masks[one.mask].contains(cell)
             };
             let of_row = |row: u32| self.rows[row as usize].batches.iter().copied().filter(goes);
-            let batches: Vec<(Vec<u32>, u32)> =
+            let batches: Vec<(Vec<BatchId>, u32)> =
                 pattern.content.iter().map(|&(row, count)| (of_row(row).collect(), count)).collect();
             let content = filler.gather(unplaced, batches.iter().map(|(batches, count)| (&batches[..], *count)));
             let found: u32 = content.iter().map(|&(_, count)| count).sum();
@@ -148,7 +148,7 @@ impl Generation<'_> {
             }
             let mut room = compiled.shapes[bin.shape].room.clone();
             for &(batch, count) in &bin.content {
-                let sizes = &unplaced.kinds[unplaced.batches[batch as usize].kind as usize].sizes;
+                let sizes = &unplaced.kinds[unplaced.batches[batch].kind as usize].sizes;
                 room.iter_mut().zip(&**sizes).for_each(|(room, &size)| *room -= size * count as i32);
             }
             let waits = |kind: &usize| unplaced.left_of_kind[*kind] > 0 && fits(&unplaced.kinds[*kind].sizes, &room);
@@ -156,7 +156,7 @@ impl Generation<'_> {
                 continue;
             }
             for &(batch, count) in &bin.content {
-                let rules = &unplaced.rulesets[unplaced.batches[batch as usize].ruleset];
+                let rules = &unplaced.rulesets[unplaced.batches[batch].ruleset];
                 (0..count).for_each(|_| filler.preload(&rules.owns, &rules.targets));
             }
             let stage = |&kind: &u32| {
@@ -180,12 +180,12 @@ impl Generation<'_> {
         let (shape_index, compiled) = (self.shape_index, self.shape_index.compiled);
         let mut sizes = vec![0_i32; compiled.columns.width()];
         for &(batch, count) in &bin.content {
-            let kind = &unplaced.kinds[unplaced.batches[batch as usize].kind as usize];
+            let kind = &unplaced.kinds[unplaced.batches[batch].kind as usize];
             sizes.iter_mut().zip(&*kind.sizes).for_each(|(sum, &size)| *sum += size * count as i32);
         }
         let goes = |shape: usize, cell: usize| {
             bin.content.iter().all(|&(batch, _)| {
-                let one = &unplaced.batches[batch as usize];
+                let one = &unplaced.batches[batch];
                 let signature = unplaced.kinds[one.kind as usize].signature as usize;
                 unplaced.masks[one.mask].contains(cell) && self.grouped.admits[signature][cell].contains(shape)
             })

@@ -30,11 +30,12 @@ mod rows;
 mod scopes;
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexVec, index_vec};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::construct::{self, OpenedNode};
 use super::groups::Grouped;
-use super::remaining_demand::RemainingDemand;
+use super::remaining_demand::{BatchId, RemainingDemand};
 use super::shape_index::{Headroom, ShapeIndex};
 
 use bins::Bin;
@@ -84,7 +85,7 @@ struct Generation<'a> {
     grouped: &'a Grouped,
     rows: Vec<Row>,
     /// Row of each batch; `u32::MAX` if it is of none.
-    row_of_batch: Vec<u32>,
+    row_of_batch: IndexVec<BatchId, u32>,
     /// Number of rows of the scope, to be covered; those after them are of other scopes, with values that are given.
     own: usize,
     markets: Vec<Market>,
@@ -118,7 +119,7 @@ pub(super) struct Opened {
     /// Price of the programs for all units that their markets take, in USD per hour: about the least that these cost.
     pub(super) promised: f64,
     /// Batches with the cells that the program had for them, if it had not all cells for all.
-    pub(super) cells: Vec<(Vec<u32>, FixedBitSet)>,
+    pub(super) cells: Vec<(Vec<BatchId>, FixedBitSet)>,
 }
 
 /// Opens nodes for most of `unplaced`, as an alternative to the plan `known`; the rest stays in `unplaced`. If many
@@ -180,7 +181,7 @@ pub(super) fn open(
 /// Batches that compete for the same cells, with the value of a unit of each.
 pub(crate) struct Part {
     pub(crate) cells: FixedBitSet,
-    pub(crate) values: Vec<(u32, f64)>,
+    pub(crate) values: Vec<(BatchId, f64)>,
 }
 
 /// Returns the values of programs over the patterns for `unplaced`, rules between pods left out, as a proposal for a
@@ -233,9 +234,9 @@ impl<'a> Generation<'a> {
         let value = |row: &Row| scope.values.as_ref().map_or(0.0, |values| values[row.kind as usize]);
         let mut proven: Vec<f64> = rows.iter().map(value).collect();
         proven[own..].copy_from_slice(&given);
-        let mut row_of_batch = vec![u32::MAX; unplaced.batches.len()];
+        let mut row_of_batch = index_vec![u32::MAX; unplaced.batches.len()];
         for (row, one) in (0..).zip(&rows) {
-            one.batches.iter().for_each(|&batch| row_of_batch[batch as usize] = row);
+            one.batches.iter().for_each(|&batch| row_of_batch[batch] = row);
         }
         let mut generation = Self {
             row_of_batch,
@@ -261,7 +262,7 @@ impl<'a> Generation<'a> {
     }
 
     /// Returns the batches that some market takes.
-    fn covered(&self) -> impl Iterator<Item = u32> {
+    fn covered(&self) -> impl Iterator<Item = BatchId> {
         let is_taken = |row: &usize| self.markets.iter().any(|market| market.rows.contains(*row));
         (0..self.rows.len()).filter(is_taken).flat_map(|row| &self.rows[row].batches).copied()
     }
@@ -305,7 +306,7 @@ impl<'a> Generation<'a> {
     fn learn(&mut self, unplaced: &RemainingDemand, known: &[OpenedNode]) {
         let mut row_of: FxHashMap<u32, u32> = FxHashMap::default();
         for (row, one) in (0..).zip(&self.rows) {
-            let batches = one.batches.iter().map(|&batch| &unplaced.batches[batch as usize]);
+            let batches = one.batches.iter().map(|&batch| &unplaced.batches[batch]);
             row_of.extend(batches.flat_map(|batch| &batch.units[batch.taken..]).map(|&unit| (unit, row)));
         }
         for node in known.iter().filter(|node| node.reserved.is_none()) {

@@ -7,7 +7,7 @@ use super::knapsack::Knapsack;
 use super::scopes::{Scope, Whole};
 use crate::compile::{HostRuleId, fits};
 use crate::pack::groups::Grouped;
-use crate::pack::remaining_demand::RemainingDemand;
+use crate::pack::remaining_demand::{BatchId, RemainingDemand};
 use crate::pack::shape_index::ShapeIndex;
 use crate::pack::zones::MaskId;
 
@@ -51,7 +51,7 @@ pub(super) struct Row {
     /// Anti-affinity rule between the units, and the number of them that a node may hold.
     pub(super) apart: Option<(HostRuleId, u32)>,
     /// Batches, those with the fewest cells first, then those with the most rules.
-    pub(super) batches: Vec<u32>,
+    pub(super) batches: Vec<BatchId>,
     /// Number of units that a node may hold by the rules of each batch on itself; for a bound any number.
     pub(super) most: u32,
 }
@@ -59,16 +59,16 @@ pub(super) struct Row {
 impl Row {
     /// Returns the number of units left.
     pub(super) fn left(&self, unplaced: &RemainingDemand) -> usize {
-        self.batches.iter().map(|&batch| unplaced.batches[batch as usize].left()).sum()
+        self.batches.iter().map(|&batch| unplaced.batches[batch].left()).sum()
     }
 
     /// Returns the row without the batches that may go to none of these cells; `None` if no batch may.
     pub(super) fn within(&self, unplaced: &RemainingDemand, cells: &FixedBitSet) -> Option<Self> {
-        let reaches = |batch: &u32| {
-            let mask = unplaced.batches[*batch as usize].mask;
+        let reaches = |batch: &BatchId| {
+            let mask = unplaced.batches[*batch].mask;
             !unplaced.masks[mask].is_disjoint(cells)
         };
-        let batches: Vec<u32> = self.batches.iter().copied().filter(reaches).collect();
+        let batches: Vec<BatchId> = self.batches.iter().copied().filter(reaches).collect();
         (!batches.is_empty()).then_some(Self { batches, ..*self })
     }
 }
@@ -122,22 +122,28 @@ pub(super) fn rows(whole: &Whole<'_, '_>, scope: &Scope) -> Option<Vec<Row>> {
 }
 
 /// Returns the batches with units that some node can hold.
-pub(super) fn waiting(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand) -> Vec<u32> {
-    let waits = |batch: &u32| {
-        let one = &unplaced.batches[*batch as usize];
+pub(super) fn waiting(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand) -> Vec<BatchId> {
+    let waits = |batch: &BatchId| {
+        let one = &unplaced.batches[*batch];
         one.left() > 0 && shape_index.tier_of_kind[one.kind as usize] != i32::MIN
     };
-    (0..unplaced.batches.len() as u32).filter(waits).collect()
+    unplaced.batches.indices().filter(waits).collect()
 }
 
-fn gathered(grouped: &Grouped, unplaced: &RemainingDemand, nodes: usize, batches: &[u32], by_cells: bool) -> Vec<Row> {
+fn gathered(
+    grouped: &Grouped,
+    unplaced: &RemainingDemand,
+    nodes: usize,
+    batches: &[BatchId],
+    by_cells: bool,
+) -> Vec<Row> {
     let limit = |rule: HostRuleId| grouped.rules.host[rule].limit.max(1) as u32;
     let weighs =
         |rule: HostRuleId| unplaced.apart_left(rule).div_ceil(limit(rule) as usize) as f64 >= APART * nodes as f64;
     let mut ids: FxHashMap<Key, usize> = FxHashMap::default();
     let mut rows: Vec<Row> = Vec::new();
     for &batch in batches {
-        let one = &unplaced.batches[batch as usize];
+        let one = &unplaced.batches[batch];
         let own = unplaced.rules_on_itself(batch).map(|rule| (limit(rule), rule)).min();
         let apart = own.filter(|&(_, rule)| weighs(rule)).map(|(limit, rule)| (rule, limit));
         let key = (one.kind, by_cells.then_some(one.mask), apart);
@@ -151,7 +157,7 @@ fn gathered(grouped: &Grouped, unplaced: &RemainingDemand, nodes: usize, batches
     }
     for row in &mut rows {
         row.batches.sort_by_key(|&batch| {
-            let one = &unplaced.batches[batch as usize];
+            let one = &unplaced.batches[batch];
             let rules = &unplaced.rulesets[one.ruleset];
             let count = rules.owns.len() + rules.targets.len();
             (unplaced.cells_of[one.mask].len(), std::cmp::Reverse(count), batch)
@@ -250,7 +256,7 @@ pub(super) fn markets(whole: &Whole<'_, '_>, scope: &Scope, rows: &[Row]) -> Opt
             let goes = |row: &usize| {
                 let row = &rows[*row];
                 let signature = unplaced.kinds[row.kind as usize].signature as usize;
-                let mut masks = row.batches.iter().map(|&batch| unplaced.batches[batch as usize].mask);
+                let mut masks = row.batches.iter().map(|&batch| unplaced.batches[batch].mask);
                 grouped.admits[signature][cell].contains(shape) && masks.any(|mask| unplaced.masks[mask].contains(cell))
             };
             let mut set = FixedBitSet::with_capacity(rows.len());

@@ -18,7 +18,7 @@ use crate::pack::groups::Grouped;
 use crate::pack::relaxation::envelope::{self, Envelope, Valued};
 use crate::pack::relaxation::fluid::{self, Demands};
 use crate::pack::relaxation::split::{self, Item};
-use crate::pack::remaining_demand::RemainingDemand;
+use crate::pack::remaining_demand::{BatchId, RemainingDemand};
 use crate::pack::shape_index::{Headroom, ShapeIndex};
 
 /// Maximum number of promising shapes.
@@ -45,7 +45,7 @@ pub(super) struct Scope {
     pub(super) fluid_from: f64,
     /// Number of scopes of the demand.
     pub(super) count: usize,
-    pub(super) batches: Vec<u32>,
+    pub(super) batches: Vec<BatchId>,
     pub(super) shapes: Vec<usize>,
     pub(super) cells: FixedBitSet,
 }
@@ -90,7 +90,7 @@ impl Whole<'_, '_> {
         }
         let parts = self.divided(batches, classes);
         let count = parts.len();
-        let scope = |(batches, cells): (Vec<u32>, FixedBitSet)| {
+        let scope = |(batches, cells): (Vec<BatchId>, FixedBitSet)| {
             let left = self.left_of_kind(&batches);
             let (values, shapes) = if count > 1 {
                 let values = self.values(&left, &cells);
@@ -124,10 +124,11 @@ impl Whole<'_, '_> {
     }
 
     /// Returns the batches of each class, and its cells: the first class with a node for a batch takes it.
-    fn divided(&self, mut batches: Vec<u32>, classes: Vec<FixedBitSet>) -> Vec<(Vec<u32>, FixedBitSet)> {
+    fn divided(&self, mut batches: Vec<BatchId>, classes: Vec<FixedBitSet>) -> Vec<(Vec<BatchId>, FixedBitSet)> {
         let mut parts = Vec::new();
         for cells in classes {
-            let (here, rest): (Vec<u32>, Vec<u32>) = batches.into_iter().partition(|&batch| self.goes(batch, &cells));
+            let (here, rest): (Vec<BatchId>, Vec<BatchId>) =
+                batches.into_iter().partition(|&batch| self.goes(batch, &cells));
             batches = rest;
             if !here.is_empty() {
                 parts.push((here, cells));
@@ -137,9 +138,9 @@ impl Whole<'_, '_> {
     }
 
     /// Returns true if a node for a batch is on offer in these cells.
-    fn goes(&self, batch: u32, cells: &FixedBitSet) -> bool {
+    fn goes(&self, batch: BatchId, cells: &FixedBitSet) -> bool {
         let compiled = self.shape_index.compiled;
-        let one = &self.unplaced.batches[batch as usize];
+        let one = &self.unplaced.batches[batch];
         let kind = &self.unplaced.kinds[one.kind as usize];
         let tier = self.shape_index.tier_of_kind[one.kind as usize];
         let holds = |shape: &usize| {
@@ -173,10 +174,10 @@ impl Whole<'_, '_> {
     }
 
     /// Returns the number of units left in `batches`, by kind.
-    fn left_of_kind(&self, batches: &[u32]) -> Vec<usize> {
+    fn left_of_kind(&self, batches: &[BatchId]) -> Vec<usize> {
         let mut left = vec![0; self.unplaced.kinds.len()];
         for &batch in batches {
-            let one = &self.unplaced.batches[batch as usize];
+            let one = &self.unplaced.batches[batch];
             left[one.kind as usize] += one.left();
         }
         left
