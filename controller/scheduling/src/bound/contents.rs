@@ -5,12 +5,13 @@
 //! value, by dynamic programming if its room has few units, else by prices at which no pod costs less than its value.
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexSlice, index_vec};
 
 use crate::compile::{CPU, MEMORY, fits};
 use crate::pack::groups::Grouped;
 use crate::pack::patterns::{self, EXACT, Part};
 use crate::pack::relaxation::envelope::{self, Envelope, Valued};
-use crate::pack::remaining_demand::{BatchId, RemainingDemand};
+use crate::pack::remaining_demand::{BatchId, KindId, RemainingDemand};
 use crate::pack::shape_index::{Headroom, ShapeIndex};
 
 /// Maximum number of cells of all dynamic programs; a shape beyond it is proven by prices.
@@ -21,13 +22,13 @@ pub(super) fn bound(
     shape_index: &ShapeIndex<'_>,
     grouped: &Grouped,
     unplaced: &RemainingDemand,
-    values: &[f64],
+    values: &IndexSlice<KindId, [f64]>,
 ) -> f64 {
     let headroom = Headroom::new(shape_index.compiled);
     let mut parts = patterns::parts(shape_index, grouped, unplaced, &headroom, values).unwrap_or_default();
     // Nothing but their number bounds pods without requests.
     let has_size = |&(batch, _): &(BatchId, f64)| {
-        let sizes = &unplaced.kinds[unplaced.batches[batch].kind as usize].sizes;
+        let sizes = &unplaced.kinds[unplaced.batches[batch].kind].sizes;
         sizes[CPU] > 0 || sizes[MEMORY] > 0
     };
     parts.iter_mut().for_each(|part| part.values.retain(has_size));
@@ -70,11 +71,11 @@ impl Proof<'_> {
     /// Returns a number that the value per dollar of no content exceeds in these cells.
     fn most(&mut self, parts: &[Part], cells: &FixedBitSet) -> f64 {
         let compiled = self.shape_index.compiled;
-        let mut values = vec![0.0_f64; self.unplaced.kinds.len()];
+        let mut values = index_vec![0.0_f64; self.unplaced.kinds.len()];
         for &(batch, value) in parts.iter().flat_map(|part| &part.values) {
             let one = &self.unplaced.batches[batch];
             if !self.unplaced.masks[one.mask].is_disjoint(cells) {
-                let known = &mut values[one.kind as usize];
+                let known = &mut values[one.kind];
                 *known = known.max(value);
             }
         }
@@ -101,33 +102,33 @@ impl Proof<'_> {
     }
 
     /// Returns the kinds with a value that a shape can hold.
-    fn kinds(&self, shape: usize, values: &[f64]) -> Vec<usize> {
-        (0..values.len()).filter(|&kind| values[kind] > 0.0 && self.goes(kind, shape)).collect()
+    fn kinds(&self, shape: usize, values: &IndexSlice<KindId, [f64]>) -> Vec<KindId> {
+        values.indices().filter(|&kind| values[kind] > 0.0 && self.goes(kind, shape)).collect()
     }
 
-    fn goes(&self, kind: usize, shape: usize) -> bool {
+    fn goes(&self, kind: KindId, shape: usize) -> bool {
         let one = &self.unplaced.kinds[kind];
         let compiled = self.shape_index.compiled;
         self.grouped.offered(compiled, one.signature).contains(shape) && fits(&one.sizes, &compiled.shapes[shape].room)
     }
 
-    fn envelope(&self, shape: usize, kinds: &[usize], values: &[f64]) -> Envelope {
+    fn envelope(&self, shape: usize, kinds: &[KindId], values: &IndexSlice<KindId, [f64]>) -> Envelope {
         let room = &self.shape_index.compiled.shapes[shape].room;
         let units: Vec<Valued> = kinds.iter().map(|&kind| self.valued(kind, values)).collect();
         Envelope::of(room, &units)
     }
 
-    fn valued(&self, kind: usize, values: &[f64]) -> Valued {
+    fn valued(&self, kind: KindId, values: &IndexSlice<KindId, [f64]>) -> Valued {
         envelope::valued(&self.unplaced.kinds[kind].sizes, values[kind])
     }
 
     /// Returns `least` or, if that is more, a value that no content of a shape exceeds.
-    fn content(&mut self, shape: usize, kinds: &[usize], values: &[f64], least: f64) -> f64 {
+    fn content(&mut self, shape: usize, kinds: &[KindId], values: &IndexSlice<KindId, [f64]>, least: f64) -> f64 {
         let room = &self.shape_index.compiled.shapes[shape].room;
         let envelope = self.envelope(shape, kinds, values);
         // A content with another kind is worth less than `least`.
-        let can_exceed = |kind: &usize| envelope.loss(self.valued(*kind, values)) <= envelope.most - least;
-        let kinds: Vec<usize> = kinds.iter().copied().filter(can_exceed).collect();
+        let can_exceed = |kind: &KindId| envelope.loss(self.valued(*kind, values)) <= envelope.most - least;
+        let kinds: Vec<KindId> = kinds.iter().copied().filter(can_exceed).collect();
         let (width, height) = (room[CPU].max(0) as usize + 1, room[MEMORY].max(0) as usize + 1);
         let steps = kinds.len() * width * height;
         if room[CPU] > EXACT || room[MEMORY] > EXACT || self.steps + steps > MOST_STEPS {

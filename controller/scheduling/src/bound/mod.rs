@@ -10,6 +10,7 @@ mod contents;
 mod pinned;
 
 use fixedbitset::FixedBitSet;
+use index_vec::IndexVec;
 
 use crate::compile::{Compiled, FREE, fits};
 use crate::model::{MinValuesPolicy, Options, Problem};
@@ -97,7 +98,8 @@ fn by_contents(compiled: &Compiled<'_>, grouped: &Grouped, spreads: bool) -> f64
     let duals = fluid::solve(&sources, &shape_index.demands(&unplaced, 0.0));
     let items = split::items(&unplaced, &shape_index.group_of, None);
     let split = split::solve(&sources, &items, split::Start::Fluid(&duals), width);
-    contents::bound(&shape_index, grouped, &unplaced, &split.values(&sources, &items, width))
+    let values = IndexVec::from_vec(split.values(&sources, &items, width));
+    contents::bound(&shape_index, grouped, &unplaced, &values)
 }
 
 /// Returns the highest, over all pods, of the price of the cheapest node for a pod: tight for one or two pods.

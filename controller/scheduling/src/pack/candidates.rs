@@ -8,7 +8,7 @@ use super::construct::Construction;
 use super::fill::{Content, FIRST, LATER, NEVER, TOPS_UP};
 use super::item_blocks::ItemBlocks;
 use super::pricing::Round;
-use super::remaining_demand::BatchId;
+use super::remaining_demand::{BatchId, KindId};
 use super::rulesets::RulesetId;
 use crate::compile::{HostRuleId, fits};
 use crate::logarithm::ln;
@@ -137,9 +137,9 @@ fn critical(construction: &Construction<'_>, round: &Round, cell: usize) -> Vec<
 
 fn dearest_first(construction: &Construction<'_>, round: &Round, mut batches: Vec<BatchId>) -> Vec<(BatchId, u16)> {
     let unplaced = &*construction.unplaced;
-    let value = |batch: BatchId| round.values[unplaced.batches[batch].kind as usize];
+    let value = |batch: BatchId| round.values[unplaced.batches[batch].kind];
     let bulk = |batch: BatchId| {
-        let sizes = &construction.unplaced.kinds[unplaced.batches[batch].kind as usize].sizes;
+        let sizes = &construction.unplaced.kinds[unplaced.batches[batch].kind].sizes;
         sizes.iter().zip(&round.demand).map(|(&size, all)| f64::from(size) / all.max(1.0)).sum::<f64>()
     };
     let key = |batch: BatchId| value(batch) + BULK * round.total * bulk(batch);
@@ -149,7 +149,7 @@ fn dearest_first(construction: &Construction<'_>, round: &Round, mut batches: Ve
             cells(a).cmp(&cells(b)).then(a.cmp(&b))
         })
     });
-    batches.into_iter().map(|batch| (batch, construction.classes.of[unplaced.batches[batch].kind as usize])).collect()
+    batches.into_iter().map(|batch| (batch, construction.classes.of[unplaced.batches[batch].kind])).collect()
 }
 
 fn candidate(construction: &Construction<'_>, round: &Round, shape: usize, cell: usize) -> Candidate {
@@ -168,8 +168,8 @@ fn candidate(construction: &Construction<'_>, round: &Round, shape: usize, cell:
     let promise = promise.min((round.total + round.node) / price);
     let promise = construction.settings.regard(promise, price, shape_index.cheapest(cell));
     let width = shape_index.compiled.columns.width();
-    let stage = |&kind: &u32| {
-        let signature = construction.unplaced.kinds[kind as usize].signature as usize;
+    let stage = |&kind: &KindId| {
+        let signature = construction.unplaced.kinds[kind].signature as usize;
         if !construction.grouped.admits[signature][cell].contains(shape) {
             return NEVER;
         }
@@ -177,7 +177,7 @@ fn candidate(construction: &Construction<'_>, round: &Round, shape: usize, cell:
             return TOPS_UP;
         }
         let Some(duals) = &round.duals else { return FIRST };
-        let group = shape_index.group_of[kind as usize];
+        let group = shape_index.group_of[kind];
         let room = &shape_index.compiled.shapes[shape].room;
         let pays: f64 = duals.value(group, width, room) + duals.node;
         if pays >= AT_HOME * round.worth[position] { FIRST } else { LATER }
@@ -214,16 +214,14 @@ fn chosen(construction: &Construction<'_>, round: &Round, cell: usize, exhaustiv
             carrying.map(|&(_, shape)| shape).collect()
         }
     };
-    let holds = |shape: usize, kind: u32| {
-        fits(&construction.unplaced.kinds[kind as usize].sizes, &shape_index.compiled.shapes[shape].room)
+    let holds = |shape: usize, kind: KindId| {
+        fits(&construction.unplaced.kinds[kind].sizes, &shape_index.compiled.shapes[shape].room)
     };
-    for kind in 0..construction.unplaced.kinds.len() as u32 {
-        if construction.unplaced.left_of_kind[kind as usize] == 0
-            || construction.unplaced.batches_at(cell, kind).is_empty()
-        {
+    for kind in construction.unplaced.kinds.indices() {
+        if construction.unplaced.left_of_kind[kind] == 0 || construction.unplaced.batches_at(cell, kind).is_empty() {
             continue;
         }
-        let group = shape_index.group_of[kind as usize];
+        let group = shape_index.group_of[kind];
         let covers = |shape: usize| shape_index.groups_of_shape[shape].contains(group) && holds(shape, kind);
         if !chosen.iter().any(|&shape| covers(shape)) {
             chosen.extend(ranked.iter().map(|&(_, shape)| shape).find(|&shape| covers(shape)));

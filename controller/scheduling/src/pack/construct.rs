@@ -11,6 +11,8 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use index_vec::IndexVec;
+
 use super::candidates::{self, Candidate, View};
 use super::exact;
 use super::fill::{Content, FillTarget, Filler, TOPS_UP};
@@ -18,7 +20,7 @@ use super::groups::Grouped;
 use super::item_blocks::{Classes, ItemBlocks};
 use super::pricing::{PriceModel, Round};
 use super::recombine::Patterns;
-use super::remaining_demand::{BatchId, RemainingDemand};
+use super::remaining_demand::{BatchId, KindId, RemainingDemand};
 use super::shape_index::{Headroom, ShapeIndex};
 use crate::compile::fits;
 
@@ -114,7 +116,7 @@ pub(crate) struct Construction<'a> {
     pub(crate) headroom: &'a mut Headroom,
     pub(crate) settings: Settings,
     /// Minimum pool weight of the nodes that may be opened for each kind.
-    pub(crate) tiers: Vec<i32>,
+    pub(crate) tiers: IndexVec<KindId, i32>,
     pub(crate) classes: Classes,
     /// True if no limit can be reached.
     pub(crate) unlimited: bool,
@@ -274,14 +276,13 @@ impl Construction<'_> {
             critical,
         };
         let content = self.filler.fill(self.unplaced, &target, item_blocks);
-        let class_of = |batch: BatchId| usize::from(self.classes.of[self.unplaced.batches[batch].kind as usize]);
+        let class_of = |batch: BatchId| usize::from(self.classes.of[self.unplaced.batches[batch].kind]);
         if !content.iter().any(|&(batch, _)| candidate.stages[class_of(batch)] < TOPS_UP) {
             return;
         }
         let shape = self.downsize((candidate.shape, cell), &content);
-        let value = |&(batch, count): &(BatchId, u32)| {
-            round.values[self.unplaced.batches[batch].kind as usize] * f64::from(count)
-        };
+        let value =
+            |&(batch, count): &(BatchId, u32)| round.values[self.unplaced.batches[batch].kind] * f64::from(count);
         let worth = content.iter().map(value).sum::<f64>() + round.node;
         let price = self.shape_index.compiled.shapes[shape].price[cell];
         candidate.promise = self.settings.regard(worth / price, price, self.shape_index.cheapest(cell));
@@ -298,7 +299,7 @@ impl Construction<'_> {
         let mut sizes = vec![0_i32; shape_index.compiled.columns.width()];
         let mut signatures: Vec<u32> = Vec::new();
         for &(batch, count) in content {
-            let kind = &unplaced.kinds[unplaced.batches[batch].kind as usize];
+            let kind = &unplaced.kinds[unplaced.batches[batch].kind];
             sizes.iter_mut().zip(&*kind.sizes).for_each(|(sum, &size)| *sum += size * count as i32);
             if !signatures.contains(&kind.signature) {
                 signatures.push(kind.signature);
@@ -336,7 +337,7 @@ impl Construction<'_> {
         let mut value = 0.0;
         for &(batch, count) in content {
             let one = &unplaced.batches[batch];
-            let placed = round.values[one.kind as usize] * f64::from(count) * times as f64;
+            let placed = round.values[one.kind] * f64::from(count) * times as f64;
             value += placed;
             let cells = &unplaced.cells_of[one.mask];
             if cells.len() < round.pinned.len() {
@@ -357,7 +358,7 @@ impl Construction<'_> {
     }
 
     /// Returns true if nodes of `shape` may be opened for `kind`.
-    pub(crate) fn opens(&self, shape: usize, kind: u32) -> bool {
-        self.tiers[kind as usize] != i32::MIN && self.tiers[kind as usize] <= self.shape_index.weight_of(shape)
+    pub(crate) fn opens(&self, shape: usize, kind: KindId) -> bool {
+        self.tiers[kind] != i32::MIN && self.tiers[kind] <= self.shape_index.weight_of(shape)
     }
 }

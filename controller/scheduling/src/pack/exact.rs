@@ -56,7 +56,7 @@ pub(crate) fn pack(
         let last = usize::BITS as usize - 1 - set.leading_zeros() as usize;
         let rest = set & !(1 << last);
         for column in 0..width {
-            let size = unplaced.kinds[unplaced.batches[batches[last]].kind as usize].sizes[column];
+            let size = unplaced.kinds[unplaced.batches[batches[last]].kind].sizes[column];
             sums[set * width + column] = sums[rest * width + column].saturating_add(size);
         }
         // An entry too small for a subset is too small for the set.
@@ -141,7 +141,7 @@ fn entries(
 ) -> Vec<Entry> {
     let same_mask = batches.iter().all(|&batch| unplaced.batches[batch].mask == unplaced.batches[batches[0]].mask);
     let mut entries = Vec::new();
-    let tier = shape_index.tier_of_kind[unplaced.batches[batches[0]].kind as usize];
+    let tier = shape_index.tier_of_kind[unplaced.batches[batches[0]].kind];
     for &shape in shape_index.basic.iter().filter(|&&shape| shape_index.weight_of(shape) == tier) {
         let one = &shape_index.compiled.shapes[shape];
         let mut cheapest: Option<Entry> = None;
@@ -149,7 +149,7 @@ fn entries(
             let mut admits = 0_u16;
             for (unit, &batch) in batches.iter().enumerate() {
                 let batch = &unplaced.batches[batch];
-                let signature = unplaced.kinds[batch.kind as usize].signature as usize;
+                let signature = unplaced.kinds[batch.kind].signature as usize;
                 if unplaced.masks[batch.mask].contains(cell) && grouped.admits[signature][cell].contains(shape) {
                     admits |= 1 << unit;
                 }

@@ -6,7 +6,7 @@ use super::existing_nodes::ExistingNode;
 use super::fill::{FIRST, FillTarget, Filler, NEVER};
 use super::groups::Grouped;
 use super::item_blocks::{Classes, ItemBlocks};
-use super::remaining_demand::RemainingDemand;
+use super::remaining_demand::{KindId, RemainingDemand};
 use crate::compile::Compiled;
 
 /// Fills the existing nodes. Returns the units placed on each, by position in `standing`.
@@ -21,7 +21,7 @@ pub(crate) fn fill(
     let mut filler = Filler::new(&grouped.rules.host, unplaced);
     let width = compiled.columns.width();
     let weights = vec![1.0; width];
-    let classes = Classes::new(unplaced, |kind| unplaced.kinds[kind as usize].signature);
+    let classes = Classes::new(unplaced, |kind| unplaced.kinds[kind].signature);
     let mut blocks_of_cells: Vec<Option<ItemBlocks>> = vec![None; compiled.cells.len()];
     for (position, one) in standing.iter_mut().enumerate() {
         if unplaced.left == 0 {
@@ -32,8 +32,8 @@ pub(crate) fn fill(
             let (owns, targets) = grouped.bound_on_host(bound);
             filler.preload(&owns, &targets);
         }
-        let admitted = |&kind: &u32| {
-            let signature = unplaced.kinds[kind as usize].signature;
+        let admitted = |&kind: &KindId| {
+            let signature = unplaced.kinds[kind].signature;
             let parts = &grouped.signature_parts[signature as usize];
             let admitted = parts.iter().all(|&part| standing_admits[part as usize].contains(position));
             admitted && grouped.confines(signature, one.node)
@@ -44,7 +44,7 @@ pub(crate) fn fill(
             blocks_of_cells[one.cell].get_or_insert_with(|| ItemBlocks::new(unplaced, &classes, one.cell, width));
         let content = filler.fill(unplaced, &target, item_blocks);
         for (batch, count) in content {
-            let kind = unplaced.batches[batch].kind as usize;
+            let kind = unplaced.batches[batch].kind;
             for (room, &size) in one.room.iter_mut().zip(&*unplaced.kinds[kind].sizes) {
                 *room -= size * count as i32;
             }

@@ -9,7 +9,7 @@ use index_vec::{IndexSlice, IndexVec, index_vec};
 use crate::compile::{HostRule, HostRuleId, fits};
 
 use super::item_blocks::{ItemBlocks, LANES};
-use super::remaining_demand::{BatchId, RemainingDemand};
+use super::remaining_demand::{BatchId, KindId, RemainingDemand};
 use super::rulesets::Bars;
 
 /// Node to fill, and the constraints on its content.
@@ -47,8 +47,8 @@ pub(crate) struct Filler<'a> {
     alive: Vec<u16>,
     /// Upper bound on the gain of a kind, by block.
     bounds: Vec<f32>,
-    cursor: Vec<u32>,
-    touched_kinds: Vec<u32>,
+    cursor: IndexVec<KindId, u32>,
+    touched_kinds: Vec<KindId>,
     used: IndexVec<BatchId, u32>,
     used_lots: Vec<BatchId>,
 }
@@ -61,7 +61,7 @@ impl<'a> Filler<'a> {
             scale: Vec::new(),
             alive: Vec::new(),
             bounds: Vec::new(),
-            cursor: vec![0; unplaced.kinds.len()],
+            cursor: index_vec![0; unplaced.kinds.len()],
             touched_kinds: Vec::new(),
             used: index_vec![0; unplaced.batches.len()],
             used_lots: Vec::new(),
@@ -105,7 +105,12 @@ impl<'a> Filler<'a> {
 
     /// Returns batches for the given number of units of each kind, together on one node in `cell`; `None` if there are
     /// not enough or rules forbid it. The caller checks the room.
-    pub(crate) fn exactly(&mut self, unplaced: &RemainingDemand, cell: usize, kinds: &[(u32, u32)]) -> Option<Content> {
+    pub(crate) fn exactly(
+        &mut self,
+        unplaced: &RemainingDemand,
+        cell: usize,
+        kinds: &[(KindId, u32)],
+    ) -> Option<Content> {
         self.room.clear();
         let mut wanted = kinds.iter().flat_map(|&(kind, count)| std::iter::repeat_n(kind, count as usize));
         let complete = wanted.all(|kind| {
@@ -148,14 +153,14 @@ impl<'a> Filler<'a> {
             self.used[batch] = 0;
         }
         for kind in self.touched_kinds.drain(..) {
-            self.cursor[kind as usize] = 0;
+            self.cursor[kind] = 0;
         }
     }
 
     /// Places a unit of the first batch that fits, of the owners of a critical rule.
     fn place_owner(&mut self, unplaced: &RemainingDemand, target: &FillTarget<'_>, batches: &[(BatchId, u16)]) {
         let found = batches.iter().find(|&&(batch, class)| {
-            let kind = unplaced.batches[batch].kind as usize;
+            let kind = unplaced.batches[batch].kind;
             target.stages[usize::from(class)] < TOPS_UP
                 && fits(&unplaced.kinds[kind].sizes, &self.room)
                 && self.available(unplaced, batch)
@@ -172,7 +177,7 @@ impl<'a> Filler<'a> {
 
     fn place(&mut self, unplaced: &RemainingDemand, batch: BatchId) {
         let one = &unplaced.batches[batch];
-        let kind = &unplaced.kinds[one.kind as usize];
+        let kind = &unplaced.kinds[one.kind];
         self.room.iter_mut().zip(&*kind.sizes).for_each(|(room, &size)| *room -= size);
         self.bars.place(one.ruleset);
         if self.used[batch] == 0 {
@@ -270,9 +275,9 @@ impl<'a> Filler<'a> {
     }
 
     /// Returns the next batch of `kind` that has units left and that no rule bars.
-    fn next_batch(&mut self, unplaced: &RemainingDemand, cell: usize, kind: u32) -> Option<BatchId> {
+    fn next_batch(&mut self, unplaced: &RemainingDemand, cell: usize, kind: KindId) -> Option<BatchId> {
         let batches = unplaced.batches_at(cell, kind);
-        let mut cursor = self.cursor[kind as usize];
+        let mut cursor = self.cursor[kind];
         if cursor == 0 {
             self.touched_kinds.push(kind);
         }
@@ -283,7 +288,7 @@ impl<'a> Filler<'a> {
                 None => break None,
             }
         };
-        self.cursor[kind as usize] = cursor;
+        self.cursor[kind] = cursor;
         found
     }
 }

@@ -3,7 +3,9 @@
 //! The gain of a pod grows with each of its sizes as long as it fits, so the gain of a block's largest sizes, capped at
 //! the remaining room, is an upper bound for every kind in it.
 
-use super::remaining_demand::RemainingDemand;
+use index_vec::{IndexVec, index_vec};
+
+use super::remaining_demand::{KindId, RemainingDemand};
 
 /// Number of kinds in a block.
 pub(crate) const LANES: usize = 16;
@@ -13,20 +15,20 @@ pub(crate) const LANES: usize = 16;
 #[derive(Debug, Clone)]
 pub(crate) struct Classes {
     /// Class by kind.
-    pub(crate) of: Vec<u16>,
+    pub(crate) of: IndexVec<KindId, u16>,
     /// Example kind of each class.
-    pub(crate) example: Vec<u32>,
+    pub(crate) example: Vec<KindId>,
     /// All kinds, ordered by class, those of similar size adjacent.
-    pub(crate) order: Vec<u32>,
+    pub(crate) order: Vec<KindId>,
 }
 
 impl Classes {
     /// Classifies the kinds of `unplaced` by `key`.
-    pub(crate) fn new<K: Ord>(unplaced: &RemainingDemand, key: impl Fn(u32) -> K) -> Self {
-        let mut order: Vec<u32> = (0..unplaced.kinds.len() as u32).collect();
+    pub(crate) fn new<K: Ord>(unplaced: &RemainingDemand, key: impl Fn(KindId) -> K) -> Self {
+        let mut order: Vec<KindId> = unplaced.kinds.indices().collect();
         order.sort_by(|&a, &b| key(a).cmp(&key(b)).then(a.cmp(&b)));
-        let mut of = vec![0; order.len()];
-        let mut example: Vec<u32> = Vec::new();
+        let mut of = index_vec![0; order.len()];
+        let mut example: Vec<KindId> = Vec::new();
         let mut starts = Vec::new();
         for (at, &kind) in order.iter().enumerate() {
             let new = example.last().is_none_or(|&last| key(last) != key(kind));
@@ -35,7 +37,7 @@ impl Classes {
                 example.push(kind);
                 starts.push(at);
             }
-            of[kind as usize] = (example.len() - 1) as u16;
+            of[kind] = (example.len() - 1) as u16;
         }
         starts.push(order.len());
         for range in starts.windows(2) {
@@ -46,12 +48,12 @@ impl Classes {
 }
 
 /// Orders kinds such that runs of [`LANES`] have similar sizes, by repeated halving along the column that varies most.
-fn neighbours(unplaced: &RemainingDemand, kinds: &mut [u32]) {
+fn neighbours(unplaced: &RemainingDemand, kinds: &mut [KindId]) {
     if kinds.len() <= LANES {
         return;
     }
-    let size = |kind: u32, column: usize| unplaced.kinds[kind as usize].sizes[column];
-    let width = unplaced.kinds[kinds[0] as usize].sizes.len();
+    let size = |kind: KindId, column: usize| unplaced.kinds[kind].sizes[column];
+    let width = unplaced.kinds[kinds[0]].sizes.len();
     let spread = |column: usize| {
         let sizes = kinds.iter().map(|&kind| size(kind, column));
         let (least, most) = sizes.fold((i32::MAX, 0), |(least, most), size| (least.min(size), most.max(size)));
@@ -70,7 +72,7 @@ fn neighbours(unplaced: &RemainingDemand, kinds: &mut [u32]) {
 #[derive(Debug, Clone)]
 pub(crate) struct ItemBlocks {
     pub(crate) width: usize,
-    pub(crate) kinds: Vec<[u32; LANES]>,
+    pub(crate) kinds: Vec<[KindId; LANES]>,
     /// Sizes by block and column.
     pub(crate) sizes: Vec<[i32; LANES]>,
     pub(crate) floats: Vec<[f32; LANES]>,
@@ -97,13 +99,12 @@ impl ItemBlocks {
             live: Vec::new(),
         };
         let mut lane = LANES;
-        let present =
-            |kind: u32| unplaced.left_of_kind[kind as usize] > 0 && !unplaced.batches_at(cell, kind).is_empty();
+        let present = |kind: KindId| unplaced.left_of_kind[kind] > 0 && !unplaced.batches_at(cell, kind).is_empty();
         for &kind in classes.order.iter().filter(|&&kind| present(kind)) {
-            let class = classes.of[kind as usize];
+            let class = classes.of[kind];
             if lane == LANES || item_blocks.class.last() != Some(&class) {
                 lane = 0;
-                item_blocks.kinds.push([u32::MAX; LANES]);
+                item_blocks.kinds.push([kind; LANES]);
                 item_blocks.sizes.resize(item_blocks.sizes.len() + width, [i32::MAX; LANES]);
                 item_blocks.floats.resize(item_blocks.floats.len() + width, [0.0; LANES]);
                 item_blocks.class.push(class);
@@ -112,7 +113,7 @@ impl ItemBlocks {
             let block = item_blocks.class.len() - 1;
             item_blocks.kinds[block][lane] = kind;
             item_blocks.live[block] |= 1 << lane;
-            for (column, &size) in unplaced.kinds[kind as usize].sizes.iter().enumerate() {
+            for (column, &size) in unplaced.kinds[kind].sizes.iter().enumerate() {
                 item_blocks.sizes[block * width + column][lane] = size;
                 item_blocks.floats[block * width + column][lane] = size as f32;
             }

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use index_vec::IndexSlice;
+use index_vec::{IndexSlice, IndexVec};
 
 use super::candidates::View;
 use super::construct::Construction;
-use super::remaining_demand::RemainingDemand;
+use super::remaining_demand::{KindId, RemainingDemand};
 use super::shape_index::ShapeIndex;
 use crate::compile::{HostRule, HostRuleId};
 use crate::pack::relaxation::fluid;
@@ -25,7 +25,7 @@ pub(crate) enum PriceModel {
 /// Split prices, by kind and by shape.
 #[derive(Debug)]
 pub(crate) struct SplitPrices {
-    values: Vec<f64>,
+    values: IndexVec<KindId, f64>,
     /// Split of the prices of the shapes `shape_index.basic`.
     pub(crate) split: Split,
     /// Mean price of a node, in USD per hour.
@@ -77,7 +77,7 @@ impl PriceModel {
     }
 
     /// Returns the value of a unit by kind, if these are split prices.
-    pub(crate) fn split_values(&self) -> Option<&[f64]> {
+    pub(crate) fn split_values(&self) -> Option<&IndexSlice<KindId, [f64]>> {
         match self {
             Self::Split(split_prices) => Some(&split_prices.values),
             Self::Unknown | Self::Fluid => None,
@@ -96,7 +96,7 @@ fn split_prices(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand, start:
     let sources = shape_index.sources(shape_index.basic);
     let items = split::items(unplaced, &shape_index.group_of, None);
     let split = split::solve(&sources, &items, start, width);
-    let values = split.values(&sources, &items, width);
+    let values = IndexVec::from_vec(split.values(&sources, &items, width));
     let nodes: f64 = split.shares.iter().zip(&sources).map(|(share, source)| share / source.price).sum();
     let total = items.iter().zip(&values).map(|(item, value)| item.count * value).sum();
     (nodes > 0.0).then(|| SplitPrices { values, split, mean: 1.0 / nodes, total })
@@ -105,7 +105,7 @@ fn split_prices(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand, start:
 /// Prices of the remaining units.
 pub(crate) struct Round {
     /// Value of one unit, by kind.
-    pub(crate) values: Vec<f64>,
+    pub(crate) values: IndexVec<KindId, f64>,
     /// Value of a node itself, in addition to its content.
     pub(crate) node: f64,
     /// Value of all units left when the round was priced.
@@ -139,14 +139,14 @@ impl Round {
         previous: Option<Self>,
     ) -> Option<Self> {
         let (shape_index, unplaced) = (construction.shape_index, &*construction.unplaced);
-        let open = |kind: usize| unplaced.left_of_kind[kind] > 0 && construction.tiers[kind] != i32::MIN;
-        if !(0..unplaced.kinds.len()).any(open) {
+        let open = |kind: KindId| unplaced.left_of_kind[kind] > 0 && construction.tiers[kind] != i32::MIN;
+        if !unplaced.kinds.indices().any(open) {
             return None;
         }
         let least = unplaced.least_nodes(&construction.grouped.rules.host);
         let cells = shape_index.compiled.cells.len();
         let mut round = Self {
-            values: Vec::new(),
+            values: IndexVec::new(),
             node: 0.0,
             total: 0.0,
             nodes: 0.0,
@@ -168,7 +168,7 @@ impl Round {
             }
             PriceModel::Fluid | PriceModel::Unknown => round.price_as_fluid(construction, least),
         }
-        let kinds = (0..unplaced.kinds.len()).filter(|&kind| open(kind));
+        let kinds = unplaced.kinds.indices().filter(|&kind| open(kind));
         round.total = kinds.map(|kind| round.values[kind] * unplaced.left_of_kind[kind] as f64).sum();
         if let PriceModel::Split(split_prices) = price_model {
             round.nodes = round.total / split_prices.mean;
@@ -198,11 +198,11 @@ impl Round {
             let batch = &unplaced.batches[batch];
             let at = &unplaced.cells_of[batch.mask];
             if at.len() < cells {
-                let group = shape_index.group_of[batch.kind as usize] * cells;
+                let group = shape_index.group_of[batch.kind] * cells;
                 let most = at.iter().map(|&cell| best[group + cell as usize]).fold(0.0, f64::max);
                 let is_best = |cell: u32| best[group + cell as usize] >= 0.98 * most;
                 let count = at.iter().filter(|&&cell| is_best(cell)).count() as f64;
-                let value = (round.values[batch.kind as usize] + 1e-12) * batch.left() as f64 / count;
+                let value = (round.values[batch.kind] + 1e-12) * batch.left() as f64 / count;
                 at.iter().filter(|&&cell| is_best(cell)).for_each(|&cell| round.pinned[cell as usize] += value);
             }
         }
@@ -215,7 +215,7 @@ impl Round {
         let demands = shape_index.demands(unplaced, least);
         let sources = shape_index.sources(shape_index.basic);
         let duals = fluid::solve(&sources, &demands);
-        let kinds = unplaced.kinds.iter().enumerate();
+        let kinds = unplaced.kinds.iter_enumerated();
         self.values = kinds.map(|(kind, one)| duals.value(shape_index.group_of[kind], width, &one.sizes)).collect();
         self.nodes = duals.used.iter().map(|&(_, copies)| copies).sum();
         self.node = duals.node;

@@ -11,12 +11,13 @@
 //!                   └───────────────────── contents considered for the rest ◄─────────────────────┘
 //! ```
 
+use index_vec::{IndexVec, index_vec};
 use rustc_hash::FxHashSet;
 
 use super::construct::OpenedNode;
 use super::fill::{Content, Filler};
 use super::groups::Grouped;
-use super::remaining_demand::RemainingDemand;
+use super::remaining_demand::{KindId, RemainingDemand};
 use super::shape_index::ShapeIndex;
 use crate::pack::relaxation::simplex::{Column, Program};
 
@@ -42,7 +43,7 @@ struct Pattern {
     /// Index in `compiled.shapes`.
     shape: usize,
     /// Content as (kind, number of units), kinds ascending.
-    content: Vec<(u32, u32)>,
+    content: Vec<(KindId, u32)>,
 }
 
 /// Contents that construction considered.
@@ -55,7 +56,7 @@ pub(crate) struct Patterns {
 
 impl Patterns {
     pub(crate) fn note(&mut self, unplaced: &RemainingDemand, shape: usize, price: f64, content: &Content) {
-        let mut kinds: Vec<(u32, u32)> =
+        let mut kinds: Vec<(KindId, u32)> =
             content.iter().map(|&(batch, count)| (unplaced.batches[batch].kind, count)).collect();
         kinds.sort_unstable();
         kinds.dedup_by(|other, first| {
@@ -76,7 +77,7 @@ pub(crate) struct Choice<'a> {
     grouped: &'a Grouped,
     program: Program,
     /// Row of the program, by kind; `usize::MAX` if no unit is left.
-    row_of: Vec<usize>,
+    row_of: IndexVec<KindId, usize>,
     /// Number of units of each row.
     left: Vec<f64>,
     /// Rows of each pattern, with the fraction of each row that a copy covers.
@@ -93,8 +94,8 @@ impl<'a> Choice<'a> {
         if unplaced.kinds.len() > MOST_KINDS {
             return None;
         }
-        let kinds: Vec<usize> = (0..unplaced.kinds.len()).filter(|&kind| unplaced.left_of_kind[kind] > 0).collect();
-        let mut row_of = vec![usize::MAX; unplaced.kinds.len()];
+        let kinds: Vec<KindId> = unplaced.kinds.indices().filter(|&kind| unplaced.left_of_kind[kind] > 0).collect();
+        let mut row_of = index_vec![usize::MAX; unplaced.kinds.len()];
         kinds.iter().enumerate().for_each(|(row, &kind)| row_of[kind] = row);
         let left: Vec<f64> = kinds.iter().map(|&kind| unplaced.left_of_kind[kind] as f64).collect();
         let alone: Vec<f64> =
@@ -107,7 +108,7 @@ impl<'a> Choice<'a> {
     /// Returns the patterns in use, by position, with the number of copies.
     fn best(&mut self, patterns: &Patterns) -> Vec<(usize, f64)> {
         for (pattern, _) in &patterns.all[self.columns.len()..] {
-            let rows = pattern.content.iter().map(|&(kind, count)| (self.row_of[kind as usize], f64::from(count)));
+            let rows = pattern.content.iter().map(|&(kind, count)| (self.row_of[kind], f64::from(count)));
             let rows = rows.filter(|(row, _)| *row != usize::MAX);
             self.columns.push(rows.map(|(row, count)| (row, count / self.left[row])).collect());
         }
@@ -158,7 +159,7 @@ impl<'a> Choice<'a> {
     ) -> Option<(usize, Content)> {
         let shape = &self.shape_index.compiled.shapes[pattern.shape];
         let admitted = |cell: usize| {
-            let mut kinds = pattern.content.iter().map(|&(kind, _)| unplaced.kinds[kind as usize].signature as usize);
+            let mut kinds = pattern.content.iter().map(|&(kind, _)| unplaced.kinds[kind].signature as usize);
             kinds.all(|signature| self.grouped.admits[signature][cell].contains(pattern.shape))
         };
         let waiting = |cell: usize| {
@@ -174,7 +175,7 @@ impl<'a> Choice<'a> {
 }
 
 /// Returns the lowest price of one unit of a kind on nodes that hold only this kind; infinity if no shape holds it.
-fn alone(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand, kind: usize) -> f64 {
+fn alone(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand, kind: KindId) -> f64 {
     let sizes = &unplaced.kinds[kind].sizes;
     let shapes = shape_index
         .basic

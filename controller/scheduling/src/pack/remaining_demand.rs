@@ -18,6 +18,11 @@ use crate::compile::{Compiled, HostRule, HostRuleId, fits};
 use crate::index::index_type;
 
 index_type! {
+    /// Position in [`RemainingDemand::kinds`].
+    pub(crate) struct KindId;
+}
+
+index_type! {
     /// Position in [`RemainingDemand::batches`].
     pub(crate) struct BatchId;
 }
@@ -37,7 +42,7 @@ pub(crate) struct ItemType {
 /// Units that packing does not distinguish.
 #[derive(Debug, Clone)]
 pub(crate) struct DemandBatch {
-    pub(crate) kind: u32,
+    pub(crate) kind: KindId,
     pub(crate) ruleset: RulesetId,
     pub(crate) mask: MaskId,
     /// Units in order of the input; those from `taken` on are left.
@@ -67,7 +72,7 @@ struct PoolReach<'a> {
 /// All units left to place.
 #[derive(Debug, Clone)]
 pub(crate) struct RemainingDemand {
-    pub(crate) kinds: Vec<ItemType>,
+    pub(crate) kinds: IndexVec<KindId, ItemType>,
     pub(crate) batches: IndexVec<BatchId, DemandBatch>,
     pub(crate) rulesets: Rc<Rulesets>,
     pub(crate) masks: IndexVec<MaskId, FixedBitSet>,
@@ -82,7 +87,7 @@ pub(crate) struct RemainingDemand {
     /// Number of units left that own a host rule and are targets of it, by rule.
     apart_left: IndexVec<HostRuleId, usize>,
     /// Number of units left, by kind.
-    pub(crate) left_of_kind: Vec<usize>,
+    pub(crate) left_of_kind: IndexVec<KindId, usize>,
     /// Number of units left that own a host rule, by rule.
     pub(crate) owners_left: IndexVec<HostRuleId, usize>,
     pub(crate) left: usize,
@@ -122,11 +127,12 @@ impl<'a> PoolReach<'a> {
 impl RemainingDemand {
     pub(crate) fn new(compiled: &Compiled<'_>, grouped: &Grouped, zoned: &Zoned) -> Self {
         let mut reach = PoolReach::new(compiled, grouped);
-        let mut kind_ids: FxHashMap<(u32, Sizes, Rc<FixedBitSet>), u32> = FxHashMap::default();
+        let mut kind_ids: FxHashMap<(u32, Sizes, Rc<FixedBitSet>), KindId> = FxHashMap::default();
         let mut ruleset_ids: FxHashMap<Rc<Ruleset>, RulesetId> = FxHashMap::default();
-        let mut batch_ids: FxHashMap<(u32, RulesetId, MaskId), BatchId> = FxHashMap::default();
-        let (mut kinds, mut rulesets, mut batches) =
-            (Vec::new(), IndexVec::<RulesetId, Rc<Ruleset>>::new(), IndexVec::<BatchId, DemandBatch>::new());
+        let mut batch_ids: FxHashMap<(KindId, RulesetId, MaskId), BatchId> = FxHashMap::default();
+        let mut kinds: IndexVec<KindId, ItemType> = IndexVec::new();
+        let mut rulesets: IndexVec<RulesetId, Rc<Ruleset>> = IndexVec::new();
+        let mut batches: IndexVec<BatchId, DemandBatch> = IndexVec::new();
         let mut units: IndexVec<BatchId, Vec<u32>> = IndexVec::new();
         // Rules without pending owners have no effect on new nodes; on existing nodes, bound owners count.
         for placed in &zoned.placed {
@@ -134,8 +140,7 @@ impl RemainingDemand {
             let pools = reach.of(group, placed.mask, &zoned.masks[placed.mask]);
             let kind = (group.signature, Rc::clone(&group.sizes), Rc::clone(&pools));
             let kind = *kind_ids.entry(kind).or_insert_with(|| {
-                kinds.push(ItemType { signature: group.signature, sizes: Rc::clone(&group.sizes), pools });
-                kinds.len() as u32 - 1
+                kinds.push(ItemType { signature: group.signature, sizes: Rc::clone(&group.sizes), pools })
             });
             let rules = Ruleset { owns: group.part.owns_host.clone(), targets: group.part.targets_host.clone() };
             let ruleset = match ruleset_ids.get(&rules) {
@@ -153,7 +158,7 @@ impl RemainingDemand {
             });
             units[batch].extend_from_slice(&placed.units);
         }
-        let mut left_of_kind = vec![0; kinds.len()];
+        let mut left_of_kind = index_vec![0; kinds.len()];
         let mut owners_left = index_vec![0; grouped.rules.host.len()];
         let mut apart_left = index_vec![0; grouped.rules.host.len()];
         drop(ruleset_ids);
@@ -165,7 +170,7 @@ impl RemainingDemand {
             for &(rule, _) in &rulesets.on_itself[batch.ruleset] {
                 apart_left[rule] += batch.units.len();
             }
-            left_of_kind[batch.kind as usize] += batch.units.len();
+            left_of_kind[batch.kind] += batch.units.len();
             left += batch.units.len();
             for &rule in &rulesets[batch.ruleset].owns {
                 owners_left[rule] += batch.units.len();
@@ -226,8 +231,8 @@ impl RemainingDemand {
 
     /// Returns the batches of `kind` that may go to `cell`: those with the fewest cells first, then those with the most
     /// owned rules.
-    pub(crate) fn batches_at(&self, cell: usize, kind: u32) -> &[BatchId] {
-        let (from, to) = self.lists[cell * self.kinds.len() + kind as usize];
+    pub(crate) fn batches_at(&self, cell: usize, kind: KindId) -> &[BatchId] {
+        let (from, to) = self.lists[cell * self.kinds.len() + kind.index()];
         &self.listed[from as usize..to as usize]
     }
 
@@ -255,18 +260,18 @@ impl RemainingDemand {
     }
 
     /// Returns by kind the number of units left that own `rule` and are targets of it.
-    pub(crate) fn apart_of_kind(&self, rule: HostRuleId) -> Vec<usize> {
-        let mut apart = vec![0; self.kinds.len()];
+    pub(crate) fn apart_of_kind(&self, rule: HostRuleId) -> IndexVec<KindId, usize> {
+        let mut apart = index_vec![0; self.kinds.len()];
         let is_apart =
             |batch: &&DemandBatch| self.rulesets.on_itself[batch.ruleset].iter().any(|&(own, _)| own == rule);
         for batch in self.batches.iter().filter(is_apart) {
-            apart[batch.kind as usize] += batch.left();
+            apart[batch.kind] += batch.left();
         }
         apart
     }
 
     /// Creates the demand of all groups as if they could go to any cell. Also returns the kind of each group.
-    pub(crate) fn of_groups(compiled: &Compiled<'_>, grouped: &Grouped) -> (Self, Vec<u32>) {
+    pub(crate) fn of_groups(compiled: &Compiled<'_>, grouped: &Grouped) -> (Self, Vec<KindId>) {
         let mut anywhere = FixedBitSet::with_capacity(compiled.cells.len());
         anywhere.insert_range(..);
         let groups = grouped.groups.iter().enumerate();
@@ -277,7 +282,7 @@ impl RemainingDemand {
         let unplaced = Self::new(compiled, grouped, &zoned);
         let kind_of = |group: &Group| {
             let same = |kind: &ItemType| kind.signature == group.signature && kind.sizes == group.sizes;
-            unplaced.kinds.iter().position(same).unwrap_or(0) as u32
+            unplaced.kinds.position(same).unwrap_or(KindId::from_usize(0))
         };
         let kinds = grouped.groups.iter().map(kind_of).collect();
         (unplaced, kinds)
@@ -289,7 +294,7 @@ impl RemainingDemand {
         let from = one.taken;
         one.taken += count;
         self.left -= count;
-        self.left_of_kind[one.kind as usize] -= count;
+        self.left_of_kind[one.kind] -= count;
         for &(rule, _) in &self.rulesets.on_itself[one.ruleset] {
             self.apart_left[rule] -= count;
         }
@@ -339,7 +344,7 @@ fn list(
     for &batch in order {
         let one = &batches[batch];
         for &cell in &cells_of[one.mask] {
-            lists[cell as usize * kinds + one.kind as usize].1 += 1;
+            lists[cell as usize * kinds + one.kind.index()].1 += 1;
         }
     }
     let mut end = 0;
@@ -352,7 +357,7 @@ fn list(
     for &batch in order {
         let one = &batches[batch];
         for &cell in &cells_of[one.mask] {
-            let list = &mut lists[cell as usize * kinds + one.kind as usize];
+            let list = &mut lists[cell as usize * kinds + one.kind.index()];
             listed[list.1 as usize] = batch;
             list.1 += 1;
         }

@@ -1,12 +1,13 @@
 //! Reserved capacity, which is used before any other, with the exact instance counts of reservations.
 
+use index_vec::{IndexSlice, IndexVec};
 use rustc_hash::FxHashMap;
 
 use super::construct::OpenedNode;
 use super::fill::{FIRST, FillTarget, Filler, NEVER, TOPS_UP};
 use super::groups::Grouped;
 use super::item_blocks::{Classes, ItemBlocks};
-use super::remaining_demand::RemainingDemand;
+use super::remaining_demand::{KindId, RemainingDemand};
 use super::shape_index::{Headroom, ShapeIndex};
 use crate::compile::{Compiled, fits, flexible};
 use crate::model::{MinValuesPolicy, Reservation};
@@ -95,12 +96,12 @@ impl Reservations {
         let mut filler = Filler::new(&grouped.rules.host, unplaced);
         let width = compiled.columns.width();
         let weights = vec![1.0; width];
-        let signature = |unplaced: &RemainingDemand, kind: u32| unplaced.kinds[kind as usize].signature;
-        let classes = Classes::new(unplaced, |kind| (signature(unplaced, kind), tiers[kind as usize]));
+        let signature = |unplaced: &RemainingDemand, kind: KindId| unplaced.kinds[kind].signature;
+        let classes = Classes::new(unplaced, |kind| (signature(unplaced, kind), tiers[kind]));
         for entry in order {
             let (shape, cell) = (entry.shape, entry.cell);
             let weight = shape_index.weight_of(shape);
-            let stage = |&kind: &u32| match tiers[kind as usize] {
+            let stage = |&kind: &KindId| match tiers[kind] {
                 _ if !grouped.admits[signature(unplaced, kind) as usize][cell].contains(shape) => NEVER,
                 tier if tier <= weight => FIRST,
                 _ => TOPS_UP,
@@ -166,8 +167,13 @@ impl Reservations {
 }
 
 /// Returns by kind the weight of the heaviest pool that can hold a unit, including reservations.
-fn reserved_tiers(compiled: &Compiled<'_>, grouped: &Grouped, unplaced: &RemainingDemand, bought: &[i32]) -> Vec<i32> {
-    let tier = |(kind, &tier): (usize, &i32)| {
+fn reserved_tiers(
+    compiled: &Compiled<'_>,
+    grouped: &Grouped,
+    unplaced: &RemainingDemand,
+    bought: &IndexSlice<KindId, [i32]>,
+) -> IndexVec<KindId, i32> {
+    let tier = |(kind, &tier): (KindId, &i32)| {
         let one = &unplaced.kinds[kind];
         let admits = &grouped.admits[one.signature as usize];
         let reserved = compiled.shapes.iter().enumerate().filter(|&(number, shape)| {
@@ -176,7 +182,7 @@ fn reserved_tiers(compiled: &Compiled<'_>, grouped: &Grouped, unplaced: &Remaini
         });
         reserved.map(|(_, shape)| compiled.problem.pools[shape.pool].weight).max().map_or(tier, |most| most.max(tier))
     };
-    bought.iter().enumerate().map(tier).collect()
+    bought.iter_enumerated().map(tier).collect()
 }
 
 /// Returns true if the pods of a node can run on `entry` instead.

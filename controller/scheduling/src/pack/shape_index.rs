@@ -1,13 +1,14 @@
 //! Shapes for construction: without dominated ones, ordered by price, with the limits of their pools.
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexSlice, IndexVec};
 use rustc_hash::FxHashMap;
 
 use super::fill::Content;
 use super::groups::Grouped;
 pub(crate) use super::headroom::Headroom;
 use super::item_blocks::Classes;
-use super::remaining_demand::RemainingDemand;
+use super::remaining_demand::{KindId, RemainingDemand};
 use crate::compile::{Compiled, fits};
 use crate::pack::relaxation::fluid::{Demands, Source};
 
@@ -22,14 +23,14 @@ pub(crate) struct ShapeIndex<'a> {
     /// Shapes of `basic` on offer in each cell, by ascending price.
     pub(crate) by_price: &'a [Vec<usize>],
     /// Group in the fluid program, by kind.
-    pub(crate) group_of: Vec<usize>,
+    pub(crate) group_of: IndexVec<KindId, usize>,
     pub(crate) groups: usize,
     /// Groups that each shape admits in some cell.
     pub(crate) groups_of_shape: Vec<FixedBitSet>,
     /// Position in `basic`, by shape; `u32::MAX` if it is not there.
     pub(crate) position: Vec<u32>,
     /// Weight of the heaviest pool that can hold a unit, by kind; `i32::MIN` if none can.
-    pub(crate) tier_of_kind: Vec<i32>,
+    pub(crate) tier_of_kind: IndexVec<KindId, i32>,
 }
 
 impl<'a> ShapeIndex<'a> {
@@ -53,10 +54,10 @@ impl<'a> ShapeIndex<'a> {
             basic,
             position,
             by_price,
-            group_of: Vec::new(),
+            group_of: IndexVec::new(),
             groups: 0,
             groups_of_shape: vec![FixedBitSet::new(); compiled.shapes.len()],
-            tier_of_kind: Vec::new(),
+            tier_of_kind: IndexVec::new(),
         };
         shape_index.tier_of_kind = shape_index.tiers(grouped, unplaced, &Headroom::new(compiled));
         shape_index.group(grouped, unplaced, weighted);
@@ -75,8 +76,8 @@ impl<'a> ShapeIndex<'a> {
         let mut ids: FxHashMap<FixedBitSet, usize> = FxHashMap::default();
         let mut sets: Vec<FixedBitSet> = Vec::new();
         let mut demand: Vec<usize> = Vec::new();
-        let mut group_of = Vec::with_capacity(unplaced.kinds.len());
-        for (kind, one) in unplaced.kinds.iter().enumerate() {
+        let mut group_of = IndexVec::with_capacity(unplaced.kinds.len());
+        for (kind, one) in unplaced.kinds.iter_enumerated() {
             let tier = if weighted { self.tier_of_kind[kind] } else { i32::MIN };
             let set = offered.entry((one.signature, tier)).or_insert_with(|| {
                 let mut set = FixedBitSet::with_capacity(self.compiled.shapes.len());
@@ -117,7 +118,12 @@ impl<'a> ShapeIndex<'a> {
 
     /// Returns by kind the weight of the heaviest pool that can still open a node for it within the limits; `i32::MIN`
     /// if none can.
-    pub(crate) fn tiers(&self, grouped: &Grouped, unplaced: &RemainingDemand, headroom: &Headroom) -> Vec<i32> {
+    pub(crate) fn tiers(
+        &self,
+        grouped: &Grouped,
+        unplaced: &RemainingDemand,
+        headroom: &Headroom,
+    ) -> IndexVec<KindId, i32> {
         let weights: Vec<i32> = self.compiled.problem.pools.iter().map(|pool| pool.weight).collect();
         let single = weights.iter().all(|&weight| weight == weights[0]);
         unplaced
@@ -143,10 +149,8 @@ impl<'a> ShapeIndex<'a> {
     }
 
     /// Returns kinds classified by all that construction distinguishes.
-    pub(crate) fn classes(&self, unplaced: &RemainingDemand, tiers: &[i32]) -> Classes {
-        Classes::new(unplaced, |kind| {
-            (self.group_of[kind as usize], unplaced.kinds[kind as usize].signature, tiers[kind as usize])
-        })
+    pub(crate) fn classes(&self, unplaced: &RemainingDemand, tiers: &IndexSlice<KindId, [i32]>) -> Classes {
+        Classes::new(unplaced, |kind| (self.group_of[kind], unplaced.kinds[kind].signature, tiers[kind]))
     }
 
     pub(crate) fn weight_of(&self, shape: usize) -> i32 {
@@ -167,7 +171,7 @@ impl<'a> ShapeIndex<'a> {
         let Some(tightest) = tightest.filter(|_| one.cheapest < one.price[cell]) else { return cell };
         let goes = |cell: &usize| {
             batches().all(|batch| {
-                let signature = unplaced.kinds[batch.kind as usize].signature as usize;
+                let signature = unplaced.kinds[batch.kind].signature as usize;
                 unplaced.masks[batch.mask].contains(*cell) && grouped.admits[signature][*cell].contains(shape)
             })
         };
@@ -179,7 +183,7 @@ impl<'a> ShapeIndex<'a> {
     pub(crate) fn demands(&self, unplaced: &RemainingDemand, least_nodes: f64) -> Demands {
         let width = self.compiled.columns.width();
         let mut totals = vec![0.0; self.groups * width];
-        for (kind, one) in unplaced.kinds.iter().enumerate() {
+        for (kind, one) in unplaced.kinds.iter_enumerated() {
             let count = unplaced.left_of_kind[kind] as f64;
             if count > 0.0 && self.tier_of_kind[kind] != i32::MIN {
                 let group = self.group_of[kind];

@@ -8,7 +8,7 @@ use super::{Choice, Generation, Pattern};
 use crate::compile::fits;
 use crate::pack::fill::{Content, FIRST, FillTarget, Filler, NEVER};
 use crate::pack::item_blocks::{Classes, ItemBlocks};
-use crate::pack::remaining_demand::{BatchId, RemainingDemand};
+use crate::pack::remaining_demand::{BatchId, KindId, RemainingDemand};
 use crate::pack::shape_index::Headroom;
 
 /// Minimum value of the content that the rules allow for a copy, as a share of its full value or its price, whichever
@@ -115,7 +115,7 @@ impl Generation<'_> {
         for (_, cell) in cells {
             let goes = |batch: &BatchId| {
                 let one = &unplaced.batches[*batch];
-                let signature = unplaced.kinds[one.kind as usize].signature as usize;
+                let signature = unplaced.kinds[one.kind].signature as usize;
                 let is_admitted = self.grouped.admits[signature][cell].contains(market.shape);
                 one.left() > 0 && is_admitted && unplaced.masks[one.mask].contains(cell)
             };
@@ -140,7 +140,7 @@ impl Generation<'_> {
         let width = compiled.columns.width();
         let weights = vec![1.0; width];
         let mut filler = Filler::new(&self.grouped.rules.host, unplaced);
-        let classes = Classes::new(unplaced, |kind| unplaced.kinds[kind as usize].signature);
+        let classes = Classes::new(unplaced, |kind| unplaced.kinds[kind].signature);
         let mut blocks_of_cells: Vec<Option<ItemBlocks>> = vec![None; compiled.cells.len()];
         for bin in bins {
             if unplaced.left == 0 {
@@ -148,19 +148,19 @@ impl Generation<'_> {
             }
             let mut room = compiled.shapes[bin.shape].room.clone();
             for &(batch, count) in &bin.content {
-                let sizes = &unplaced.kinds[unplaced.batches[batch].kind as usize].sizes;
+                let sizes = &unplaced.kinds[unplaced.batches[batch].kind].sizes;
                 room.iter_mut().zip(&**sizes).for_each(|(room, &size)| *room -= size * count as i32);
             }
-            let waits = |kind: &usize| unplaced.left_of_kind[*kind] > 0 && fits(&unplaced.kinds[*kind].sizes, &room);
-            if !(0..unplaced.kinds.len()).any(|kind| waits(&kind)) {
+            let waits = |kind: &KindId| unplaced.left_of_kind[*kind] > 0 && fits(&unplaced.kinds[*kind].sizes, &room);
+            if !unplaced.kinds.indices().any(|kind| waits(&kind)) {
                 continue;
             }
             for &(batch, count) in &bin.content {
                 let rules = &unplaced.rulesets[unplaced.batches[batch].ruleset];
                 (0..count).for_each(|_| filler.preload(&rules.owns, &rules.targets));
             }
-            let stage = |&kind: &u32| {
-                let signature = unplaced.kinds[kind as usize].signature as usize;
+            let stage = |&kind: &KindId| {
+                let signature = unplaced.kinds[kind].signature as usize;
                 let admitted: &FixedBitSet = &self.grouped.admits[signature][bin.cell];
                 if admitted.contains(bin.shape) { FIRST } else { NEVER }
             };
@@ -180,13 +180,13 @@ impl Generation<'_> {
         let (shape_index, compiled) = (self.shape_index, self.shape_index.compiled);
         let mut sizes = vec![0_i32; compiled.columns.width()];
         for &(batch, count) in &bin.content {
-            let kind = &unplaced.kinds[unplaced.batches[batch].kind as usize];
+            let kind = &unplaced.kinds[unplaced.batches[batch].kind];
             sizes.iter_mut().zip(&*kind.sizes).for_each(|(sum, &size)| *sum += size * count as i32);
         }
         let goes = |shape: usize, cell: usize| {
             bin.content.iter().all(|&(batch, _)| {
                 let one = &unplaced.batches[batch];
-                let signature = unplaced.kinds[one.kind as usize].signature as usize;
+                let signature = unplaced.kinds[one.kind].signature as usize;
                 unplaced.masks[one.mask].contains(cell) && self.grouped.admits[signature][cell].contains(shape)
             })
         };

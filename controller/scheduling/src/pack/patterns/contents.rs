@@ -66,7 +66,7 @@ impl Generation<'_> {
     }
 
     fn valued(&self, unplaced: &RemainingDemand, row: usize, values: &[f64]) -> Valued {
-        envelope::valued(&unplaced.kinds[self.rows[row].kind as usize].sizes, values[row])
+        envelope::valued(&unplaced.kinds[self.rows[row].kind].sizes, values[row])
     }
 
     /// Returns mixes of two rows for a fluid market that are worth more than its price.
@@ -122,7 +122,7 @@ impl Generation<'_> {
         let room = |market: usize| &self.shape_index.compiled.shapes[self.markets[market].shape].room;
         let takes = |market: usize| &self.markets[market].rows;
         let is_too_large = |row: usize, market: usize| {
-            let sizes = &unplaced.kinds[self.rows[row].kind as usize].sizes;
+            let sizes = &unplaced.kinds[self.rows[row].kind].sizes;
             sizes[CPU] > room(market)[CPU] || sizes[MEMORY] > room(market)[MEMORY]
         };
         Knapsack::is_exact(room(one))
@@ -150,7 +150,7 @@ impl Generation<'_> {
         let item = |row: usize| {
             let of = &self.rows[row];
             let most = if self.is_bound { of.most } else { of.most.min(left[row] as u32) };
-            let sizes = &unplaced.kinds[of.kind as usize].sizes;
+            let sizes = &unplaced.kinds[of.kind].sizes;
             Item { row: row as u32, sizes, value: values[row], most, apart: of.apart }
         };
         // As in the proof of a bound, where nothing limits the number of units without requests.

@@ -30,12 +30,12 @@ mod rows;
 mod scopes;
 
 use fixedbitset::FixedBitSet;
-use index_vec::{IndexVec, index_vec};
+use index_vec::{IndexSlice, IndexVec, index_vec};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::construct::{self, OpenedNode};
 use super::groups::Grouped;
-use super::remaining_demand::{BatchId, RemainingDemand};
+use super::remaining_demand::{BatchId, KindId, RemainingDemand};
 use super::shape_index::{Headroom, ShapeIndex};
 
 use bins::Bin;
@@ -130,7 +130,7 @@ pub(super) fn open(
     grouped: &Grouped,
     unplaced: &mut RemainingDemand,
     headroom: &mut Headroom,
-    (known, values): (&[OpenedNode], Option<&[f64]>),
+    (known, values): (&[OpenedNode], Option<&IndexSlice<KindId, [f64]>>),
 ) -> Option<Opened> {
     let whole = Whole { shape_index, grouped, unplaced, headroom, known, is_bound: false };
     let scopes = whole.scopes(values)?;
@@ -191,7 +191,7 @@ pub(crate) fn parts(
     grouped: &Grouped,
     unplaced: &RemainingDemand,
     headroom: &Headroom,
-    values: &[f64],
+    values: &IndexSlice<KindId, [f64]>,
 ) -> Option<Vec<Part>> {
     let whole = Whole { shape_index, grouped, unplaced, headroom, known: &[], is_bound: true };
     let mut parts: Vec<Part> = Vec::new();
@@ -231,7 +231,7 @@ impl<'a> Generation<'a> {
         if scope.values.is_none() && sweep > steps {
             return None;
         }
-        let value = |row: &Row| scope.values.as_ref().map_or(0.0, |values| values[row.kind as usize]);
+        let value = |row: &Row| scope.values.as_ref().map_or(0.0, |values| values[row.kind]);
         let mut proven: Vec<f64> = rows.iter().map(value).collect();
         proven[own..].copy_from_slice(&given);
         let mut row_of_batch = index_vec![u32::MAX; unplaced.batches.len()];
@@ -328,7 +328,7 @@ impl<'a> Generation<'a> {
     fn holds(&self, unplaced: &RemainingDemand, market: usize, content: &[(u32, u32)]) -> bool {
         let mut room = self.shape_index.compiled.shapes[self.markets[market].shape].room.clone();
         content.iter().all(|&(row, count)| {
-            let sizes = &unplaced.kinds[self.rows[row as usize].kind as usize].sizes;
+            let sizes = &unplaced.kinds[self.rows[row as usize].kind].sizes;
             room.iter_mut().zip(&**sizes).for_each(|(room, &size)| *room -= size.saturating_mul(count as i32));
             room.iter().zip(&**sizes).all(|(&room, &size)| size == 0 || room >= 0)
         })

@@ -164,7 +164,7 @@ impl Generation<'_> {
     /// Returns the market in which units of a row alone cost least, and the number of them per node.
     pub(super) fn cheapest_alone(&self, unplaced: &RemainingDemand, row: usize) -> Option<(usize, u32)> {
         let one = &self.rows[row];
-        let sizes = &unplaced.kinds[one.kind as usize].sizes;
+        let sizes = &unplaced.kinds[one.kind].sizes;
         let most = one.apart.map_or(one.most, |(_, limit)| limit.min(one.most)).max(1);
         let markets = self.markets.iter().enumerate().filter(|(_, market)| market.rows.contains(row));
         let counted = markets.map(|(number, market)| {

@@ -1,13 +1,14 @@
 //! Rows and markets of the program: units with the same demand, and shapes in equivalent cells.
 
 use fixedbitset::FixedBitSet;
+use index_vec::IndexSlice;
 use rustc_hash::FxHashMap;
 
 use super::knapsack::Knapsack;
 use super::scopes::{Scope, Whole};
 use crate::compile::{HostRuleId, fits};
 use crate::pack::groups::Grouped;
-use crate::pack::remaining_demand::{BatchId, RemainingDemand};
+use crate::pack::remaining_demand::{BatchId, KindId, RemainingDemand};
 use crate::pack::shape_index::ShapeIndex;
 use crate::pack::zones::MaskId;
 
@@ -41,13 +42,13 @@ const MOST_MARKETS: usize = 128;
 const APART: f64 = 0.1;
 
 /// Key of a row: kind, mask of cells (`None` if cells are merged), and the anti-affinity rule with its limit.
-type Key = (u32, Option<MaskId>, Option<(HostRuleId, u32)>);
+type Key = (KindId, Option<MaskId>, Option<(HostRuleId, u32)>);
 
 /// Units that patterns do not distinguish.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     /// Kind of the largest units, or of the smallest for a bound.
-    pub(super) kind: u32,
+    pub(super) kind: KindId,
     /// Anti-affinity rule between the units, and the number of them that a node may hold.
     pub(super) apart: Option<(HostRuleId, u32)>,
     /// Batches, those with the fewest cells first, then those with the most rules.
@@ -125,7 +126,7 @@ pub(super) fn rows(whole: &Whole<'_, '_>, scope: &Scope) -> Option<Vec<Row>> {
 pub(super) fn waiting(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand) -> Vec<BatchId> {
     let waits = |batch: &BatchId| {
         let one = &unplaced.batches[*batch];
-        one.left() > 0 && shape_index.tier_of_kind[one.kind as usize] != i32::MIN
+        one.left() > 0 && shape_index.tier_of_kind[one.kind] != i32::MIN
     };
     unplaced.batches.indices().filter(waits).collect()
 }
@@ -172,12 +173,12 @@ fn merged(
     shape_index: &ShapeIndex<'_>,
     rows: &[Row],
     unplaced: &RemainingDemand,
-    (values, is_bound): (&[f64], bool),
+    (values, is_bound): (&IndexSlice<KindId, [f64]>, bool),
 ) -> Option<Vec<Row>> {
     let mut left: Vec<f64> = rows.iter().map(|row| row.left(unplaced) as f64).collect();
-    let kind = |row: usize| &unplaced.kinds[rows[row].kind as usize];
-    let value = |row: usize| values[rows[row].kind as usize];
-    let tier = |row: usize| shape_index.tier_of_kind[rows[row].kind as usize];
+    let kind = |row: usize| &unplaced.kinds[rows[row].kind];
+    let value = |row: usize| values[rows[row].kind];
+    let tier = |row: usize| shape_index.tier_of_kind[rows[row].kind];
     let takes = |into: usize, row: usize| {
         let (large, small) = if is_bound { (row, into) } else { (into, row) };
         let (one, other) = (kind(large), kind(small));
@@ -247,15 +248,15 @@ pub(super) fn markets(whole: &Whole<'_, '_>, scope: &Scope, rows: &[Row]) -> Opt
         let first = markets.len();
         let one = &compiled.shapes[shape];
         let holds = |row: &Row| {
-            let kind = &unplaced.kinds[row.kind as usize];
-            shape_index.tier_of_kind[row.kind as usize] <= shape_index.weight_of(shape) && fits(&kind.sizes, &one.room)
+            let kind = &unplaced.kinds[row.kind];
+            shape_index.tier_of_kind[row.kind] <= shape_index.weight_of(shape) && fits(&kind.sizes, &one.room)
         };
         let held: Vec<usize> = (0..rows.len()).filter(|&row| holds(&rows[row])).collect();
         let cells = scope.cells.ones().map(|cell| (cell, one.price[cell]));
         for (cell, price) in cells.filter(|(_, price)| price.is_finite()) {
             let goes = |row: &usize| {
                 let row = &rows[*row];
-                let signature = unplaced.kinds[row.kind as usize].signature as usize;
+                let signature = unplaced.kinds[row.kind].signature as usize;
                 let mut masks = row.batches.iter().map(|&batch| unplaced.batches[batch].mask);
                 grouped.admits[signature][cell].contains(shape) && masks.any(|mask| unplaced.masks[mask].contains(cell))
             };

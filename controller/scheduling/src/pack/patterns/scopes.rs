@@ -10,6 +10,7 @@
 //! single program would use it for pods that must be elsewhere.
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexSlice, IndexVec, index_vec};
 
 use super::rows::{self, MOST_TO_MERGE};
 use crate::compile::{Compiled, fits};
@@ -18,7 +19,7 @@ use crate::pack::groups::Grouped;
 use crate::pack::relaxation::envelope::{self, Envelope, Valued};
 use crate::pack::relaxation::fluid::{self, Demands};
 use crate::pack::relaxation::split::{self, Item};
-use crate::pack::remaining_demand::{BatchId, RemainingDemand};
+use crate::pack::remaining_demand::{BatchId, KindId, RemainingDemand};
 use crate::pack::shape_index::{Headroom, ShapeIndex};
 
 /// Maximum number of promising shapes.
@@ -40,7 +41,7 @@ const MANY_UNITS: f64 = 24.0;
 /// Batches, and the shapes and cells for them.
 pub(super) struct Scope {
     /// Value of a unit by kind under which no content is worth more than its price, if known.
-    pub(super) values: Option<Vec<f64>>,
+    pub(super) values: Option<IndexVec<KindId, f64>>,
     /// Price of a node from which it holds so many units that it can be filled with any.
     pub(super) fluid_from: f64,
     /// Number of scopes of the demand.
@@ -64,7 +65,7 @@ pub(super) struct Whole<'a, 'd> {
 
 impl Whole<'_, '_> {
     /// Returns the scopes; with `values`, those of a unit by kind, for many shapes. `None` if there are none.
-    pub(super) fn scopes(&self, values: Option<&[f64]>) -> Option<Vec<Scope>> {
+    pub(super) fn scopes(&self, values: Option<&IndexSlice<KindId, [f64]>>) -> Option<Vec<Scope>> {
         let compiled = self.shape_index.compiled;
         let mut everywhere = FixedBitSet::with_capacity(compiled.cells.len());
         everywhere.insert_range(..);
@@ -141,8 +142,8 @@ impl Whole<'_, '_> {
     fn goes(&self, batch: BatchId, cells: &FixedBitSet) -> bool {
         let compiled = self.shape_index.compiled;
         let one = &self.unplaced.batches[batch];
-        let kind = &self.unplaced.kinds[one.kind as usize];
-        let tier = self.shape_index.tier_of_kind[one.kind as usize];
+        let kind = &self.unplaced.kinds[one.kind];
+        let tier = self.shape_index.tier_of_kind[one.kind];
         let holds = |shape: &usize| {
             self.shape_index.weight_of(*shape) >= tier && fits(&kind.sizes, &compiled.shapes[*shape].room)
         };
@@ -154,7 +155,7 @@ impl Whole<'_, '_> {
 
     /// Returns the classes, those joined in which all units would cost nearly the same; `values` are those of a unit by
     /// kind in the best cells.
-    fn joined(&self, classes: Vec<FixedBitSet>, values: &[f64]) -> Vec<FixedBitSet> {
+    fn joined(&self, classes: Vec<FixedBitSet>, values: &IndexSlice<KindId, [f64]>) -> Vec<FixedBitSet> {
         if classes.len() < 2 {
             return classes;
         }
@@ -174,17 +175,17 @@ impl Whole<'_, '_> {
     }
 
     /// Returns the number of units left in `batches`, by kind.
-    fn left_of_kind(&self, batches: &[BatchId]) -> Vec<usize> {
-        let mut left = vec![0; self.unplaced.kinds.len()];
+    fn left_of_kind(&self, batches: &[BatchId]) -> IndexVec<KindId, usize> {
+        let mut left = index_vec![0; self.unplaced.kinds.len()];
         for &batch in batches {
             let one = &self.unplaced.batches[batch];
-            left[one.kind as usize] += one.left();
+            left[one.kind] += one.left();
         }
         left
     }
 
     /// Returns the value of a unit by kind if `left` of each are left and all must go to `cells`.
-    fn values(&self, left: &[usize], cells: &FixedBitSet) -> Vec<f64> {
+    fn values(&self, left: &IndexSlice<KindId, [usize]>, cells: &FixedBitSet) -> IndexVec<KindId, f64> {
         let compiled = self.shape_index.compiled;
         let width = compiled.columns.width();
         let mut sources = self.shape_index.sources(self.shape_index.basic);
@@ -203,24 +204,33 @@ impl Whole<'_, '_> {
             totals.iter_mut().zip(item.sizes).for_each(|(total, &size)| *total += item.count * f64::from(size));
         }
         let duals = fluid::solve(&sources, &demands);
-        split::solve(&sources, &items, split::Start::Fluid(&duals), width).values(&sources, &items, width)
+        let split = split::solve(&sources, &items, split::Start::Fluid(&duals), width);
+        IndexVec::from_vec(split.values(&sources, &items, width))
     }
 
     /// Returns the promising shapes for `left` units of each kind in `cells`, ascending, with the highest possible
     /// value of a content.
-    fn promising(&self, values: &[f64], left: &[usize], cells: &FixedBitSet) -> Vec<(usize, f64)> {
+    fn promising(
+        &self,
+        values: &IndexSlice<KindId, [f64]>,
+        left: &IndexSlice<KindId, [usize]>,
+        cells: &FixedBitSet,
+    ) -> Vec<(usize, f64)> {
         let compiled = self.shape_index.compiled;
         let is_used = |shape: usize| self.known.iter().any(|node| node.shape == shape && cells.contains(node.cell));
         let most = |shape: usize| {
             let room = &compiled.shapes[shape].room;
-            let holds = |&kind: &usize| {
+            let holds = |&kind: &KindId| {
                 let one = &self.unplaced.kinds[kind];
                 left[kind] > 0
                     && self.shape_index.tier_of_kind[kind] <= self.shape_index.weight_of(shape)
                     && fits(&one.sizes, room)
                     && self.grouped.offered(compiled, one.signature).contains(shape)
             };
-            let units: Vec<Valued> = (0..self.unplaced.kinds.len())
+            let units: Vec<Valued> = self
+                .unplaced
+                .kinds
+                .indices()
                 .filter(holds)
                 .map(|kind| envelope::valued(&self.unplaced.kinds[kind].sizes, values[kind]))
                 .collect();
@@ -251,7 +261,7 @@ impl Whole<'_, '_> {
 }
 
 /// Returns the value of all units.
-fn total(values: &[f64], left: &[usize]) -> f64 {
+fn total(values: &IndexSlice<KindId, [f64]>, left: &IndexSlice<KindId, [usize]>) -> f64 {
     values.iter().zip(left).map(|(value, &left)| value * left as f64).sum()
 }
 

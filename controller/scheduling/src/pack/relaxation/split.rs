@@ -20,7 +20,7 @@
 
 use super::fluid::{Duals, Source};
 use crate::compile::{HostRuleId, fits};
-use crate::pack::remaining_demand::RemainingDemand;
+use crate::pack::remaining_demand::{KindId, RemainingDemand};
 
 /// Pods that are priced alike.
 #[derive(Debug, Clone)]
@@ -36,12 +36,12 @@ pub(crate) struct Item<'a> {
 /// separate items.
 pub(crate) fn items<'a>(
     unplaced: &'a RemainingDemand,
-    group_of: &[usize],
+    group_of: &index_vec::IndexSlice<KindId, [usize]>,
     rule: Option<(HostRuleId, i32)>,
 ) -> Vec<Item<'a>> {
     let apart = rule.map(|(rule, limit)| (unplaced.apart_of_kind(rule), 1.0 / f64::from(limit.max(1))));
     let mut items = Vec::with_capacity(unplaced.kinds.len());
-    for (kind, one) in unplaced.kinds.iter().enumerate() {
+    for (kind, one) in unplaced.kinds.iter_enumerated() {
         let held = apart.as_ref().map_or((0, 0.0), |(apart, slot)| (apart[kind], *slot));
         let item = |count: usize, slot| Item { group: group_of[kind], sizes: &one.sizes, count: count as f64, slot };
         // Kinds without pods left keep their place.
