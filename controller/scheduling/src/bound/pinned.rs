@@ -9,7 +9,7 @@ use index_vec::{IndexSlice, IndexVec};
 
 use crate::compile::{Compiled, Demand, DomainRuleId};
 use crate::pack::existing_nodes;
-use crate::pack::groups::{Group, Grouped};
+use crate::pack::groups::{Group, GroupId, Grouped};
 use crate::pack::zones::{Placed, Zoned};
 
 /// Returns the cells for all units: those that a spread forces into a value of its label may only go to its cells, all
@@ -25,7 +25,7 @@ pub(super) fn pinned(compiled: &Compiled<'_>, grouped: &Grouped) -> Zoned {
     } else {
         IndexVec::new()
     };
-    for (number, group) in grouped.groups.iter().enumerate() {
+    for (number, group) in grouped.groups.iter_enumerated() {
         let mut units = &group.units[..];
         if let Some((dimension, each)) = spread(compiled, grouped, &values, (number, group)) {
             let rule = group.part.owns_domain[0];
@@ -50,14 +50,14 @@ fn spread(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
     values: &IndexSlice<DomainRuleId, [FixedBitSet]>,
-    (number, group): (usize, &Group),
+    (number, group): (GroupId, &Group),
 ) -> Option<(usize, usize)> {
     let [rule] = group.part.owns_domain[..] else { return None };
     let domain = &grouped.rules.domain[rule];
     let Demand::Spread { max_skew, min_domains, filter: None, required: true } = &domain.demand else { return None };
     let counts = |group: &Group| group.part.targets_domain.iter().any(|&(target, _)| target == rule);
     let counts_once = group.part.targets_domain[..] == [(rule, 1)];
-    let mut others = grouped.groups.iter().enumerate().filter(|&(other, _)| other != number);
+    let mut others = grouped.groups.iter_enumerated().filter(|&(other, _)| other != number);
     if !counts_once || others.any(|(_, other)| counts(other)) {
         return None;
     }

@@ -8,7 +8,7 @@ use index_vec::IndexVec;
 
 use super::Draft;
 use super::existing_nodes;
-use super::groups::Grouped;
+use super::groups::{GroupId, Grouped};
 use super::zones::{self, Counts};
 use crate::compile::{Compiled, Demand, DomainRuleId};
 use crate::solution::Reason;
@@ -16,7 +16,7 @@ use crate::solution::Reason;
 /// Placed unit, with its group and location.
 struct Placed {
     unit: u32,
-    group: usize,
+    group: GroupId,
     cell: usize,
     /// Index of the opened node; `None` for an existing node.
     opened: Option<usize>,
@@ -32,9 +32,9 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     let dimension_of = zones::dimensions(compiled, grouped);
     let counting = existing_nodes::counting_values(compiled, grouped, &standing);
     let bound = zones::bound_counts(compiled, grouped, &standing);
-    let mut group_of = vec![usize::MAX; grouped.first_bundle as usize + grouped.bundles.len()];
-    for (number, group) in grouped.groups.iter().enumerate() {
-        group.units.iter().for_each(|&unit| group_of[unit as usize] = number);
+    let mut group_of = vec![None; grouped.first_bundle as usize + grouped.bundles.len()];
+    for (number, group) in grouped.groups.iter_enumerated() {
+        group.units.iter().for_each(|&unit| group_of[unit as usize] = Some(number));
     }
     let value = |rule: DomainRuleId, cell: usize| {
         (dimension_of[rule] != usize::MAX).then(|| compiled.cells.value_index(cell, dimension_of[rule])).flatten()
@@ -122,7 +122,7 @@ impl<V: Fn(DomainRuleId, usize) -> Option<usize>> Tally<'_, V> {
     }
 }
 
-fn placed(compiled: &Compiled<'_>, draft: &Draft, group_of: &[usize]) -> Vec<Placed> {
+fn placed(compiled: &Compiled<'_>, draft: &Draft, group_of: &[Option<GroupId>]) -> Vec<Placed> {
     let on_existing = draft.existing.iter().flat_map(|(node, units)| {
         let cell = compiled.cells.of_node(&compiled.problem.nodes[*node].labels);
         units.iter().map(move |&unit| (unit, cell, None, *node))
@@ -133,9 +133,10 @@ fn placed(compiled: &Compiled<'_>, draft: &Draft, group_of: &[usize]) -> Vec<Pla
         .enumerate()
         .flat_map(|(number, node)| node.units.iter().map(move |&unit| (unit, node.cell, Some(number), usize::MAX)));
     let all = on_existing.chain(on_new);
-    all.map(|(unit, cell, opened, node)| Placed { unit, group: group_of[unit as usize], cell, opened, node })
-        .filter(|one| one.group != usize::MAX)
-        .collect()
+    all.filter_map(|(unit, cell, opened, node)| {
+        group_of[unit as usize].map(|group| Placed { unit, group, cell, opened, node })
+    })
+    .collect()
 }
 
 fn counts_for(compiled: &Compiled<'_>, grouped: &Grouped, rule: DomainRuleId, one: &Placed, draft: &Draft) -> bool {

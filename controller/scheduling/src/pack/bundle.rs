@@ -8,10 +8,11 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
+use index_vec::Idx;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::groups::{Group, Grouped};
+use super::groups::{Group, GroupId, Grouped};
 use crate::compile::{Compiled, HostRuleId, Part, fits};
 
 /// Rules that a unit is a target of, with the number of targets that it counts as; sorted by rule.
@@ -19,20 +20,20 @@ type Targets<R> = SmallVec<[(R, i32); 2]>;
 
 /// Bundles all groups with such affinity. Groups whose targets do not exist stay unchanged and are not placed.
 pub(crate) fn bundle_followers(compiled: &Compiled<'_>, grouped: &mut Grouped) {
-    let mut waiting: Vec<usize> =
-        (0..grouped.groups.len()).filter(|&group| !grouped.groups[group].part.joins.is_empty()).collect();
+    let mut waiting: Vec<GroupId> =
+        grouped.groups.indices().filter(|&group| !grouped.groups[group].part.joins.is_empty()).collect();
     if waiting.is_empty() {
         return;
     }
-    let mut waits: FixedBitSet = waiting.iter().copied().collect();
+    let mut waits: FixedBitSet = waiting.iter().map(|group| group.index()).collect();
     let mut known = Followers::new(compiled);
     // A group whose host is itself a follower is bundled after the host.
-    let is_ready = |known: &mut Followers<'_>, grouped: &Grouped, follower: usize, waits: &FixedBitSet| {
-        known.host_of(grouped, follower).is_none_or(|host| !waits.contains(host))
+    let is_ready = |known: &mut Followers<'_>, grouped: &Grouped, follower: GroupId, waits: &FixedBitSet| {
+        known.host_of(grouped, follower).is_none_or(|host| !waits.contains(host.index()))
     };
     while let Some(position) = (0..waiting.len()).find(|&at| is_ready(&mut known, grouped, waiting[at], &waits)) {
         let follower = waiting.remove(position);
-        waits.remove(follower);
+        waits.remove(follower.index());
         known.join(grouped, follower);
     }
 }
@@ -41,7 +42,7 @@ pub(crate) fn bundle_followers(compiled: &Compiled<'_>, grouped: &mut Grouped) {
 struct Followers<'a> {
     compiled: &'a Compiled<'a>,
     /// Host of each follower that was asked for it.
-    hosts: FxHashMap<usize, Option<usize>>,
+    hosts: FxHashMap<GroupId, Option<GroupId>>,
     /// True if some bound pod is a target, by subject.
     bound_targets: FxHashMap<u32, bool>,
     /// Shapes admitted in some cell, by signature.
@@ -61,7 +62,7 @@ fn has_bound_target(compiled: &Compiled<'_>, grouped: &Grouped, subject: u32) ->
         .any(|bound| bound.counts && grouped.rules.selects(subject, &problem.specs[bound.spec]))
 }
 
-fn selects_group(compiled: &Compiled<'_>, grouped: &Grouped, subject: u32, group: usize) -> bool {
+fn selects_group(compiled: &Compiled<'_>, grouped: &Grouped, subject: u32, group: GroupId) -> bool {
     grouped.groups[group].units.first().is_some_and(|unit| {
         let mut pods = grouped.pods(unit).iter();
         pods.any(|&pod| grouped.selected_by[compiled.class_of(pod as usize)].contains(subject as usize))
@@ -69,11 +70,11 @@ fn selects_group(compiled: &Compiled<'_>, grouped: &Grouped, subject: u32, group
 }
 
 /// Returns the first other group that `follower` must share nodes with, if any.
-fn host_of(compiled: &Compiled<'_>, grouped: &Grouped, follower: usize) -> Option<usize> {
+fn host_of(compiled: &Compiled<'_>, grouped: &Grouped, follower: GroupId) -> Option<GroupId> {
     let strangers = grouped.groups[follower].part.joins.iter().copied();
     let mut strangers = strangers.filter(|&subject| !selects_group(compiled, grouped, subject, follower));
     let subject = strangers.next()?;
-    (0..grouped.groups.len()).find(|&other| other != follower && selects_group(compiled, grouped, subject, other))
+    grouped.groups.indices().find(|&other| other != follower && selects_group(compiled, grouped, subject, other))
 }
 
 impl<'a> Followers<'a> {
@@ -89,7 +90,7 @@ impl<'a> Followers<'a> {
 
     /// Returns the first other group that `follower` must share nodes with, if any. Groups only lose units, and bundles
     /// follow all groups, so that a known answer holds while that group has units.
-    fn host_of(&mut self, grouped: &Grouped, follower: usize) -> Option<usize> {
+    fn host_of(&mut self, grouped: &Grouped, follower: GroupId) -> Option<GroupId> {
         match self.hosts.get(&follower) {
             Some(None) => None,
             Some(&Some(host)) if !grouped.groups[host].units.is_empty() => Some(host),
@@ -101,7 +102,7 @@ impl<'a> Followers<'a> {
         }
     }
 
-    fn join(&mut self, grouped: &mut Grouped, follower: usize) {
+    fn join(&mut self, grouped: &mut Grouped, follower: GroupId) {
         let compiled = self.compiled;
         let joins = grouped.groups[follower].part.joins.clone();
         // Followers that select themselves can use the node of the first of them, unless a bound pod is a target.
@@ -111,12 +112,13 @@ impl<'a> Followers<'a> {
                 selects_group(compiled, grouped, subject, follower) && !self.has_bound_target(grouped, subject)
             })
             .collect();
-        let subjects = |host: &usize| joins.iter().any(|&subject| selects_group(compiled, grouped, subject, *host));
+        let subjects = |host: &GroupId| joins.iter().any(|&subject| selects_group(compiled, grouped, subject, *host));
         // A follower that still lacks a target cannot be a host.
-        let anchored = |host: &usize| *host != follower && grouped.groups[*host].part.joins.is_empty();
-        let host = (0..grouped.groups.len()).find(|host| anchored(host) && subjects(host));
-        let given = |host: usize, subject: u32| selects_group(compiled, grouped, subject, host);
-        let holds = |host: usize| joins.iter().zip(&founded).all(|(&subject, &founds)| founds || given(host, subject));
+        let anchored = |host: &GroupId| *host != follower && grouped.groups[*host].part.joins.is_empty();
+        let host = grouped.groups.indices().find(|host| anchored(host) && subjects(host));
+        let given = |host: GroupId, subject: u32| selects_group(compiled, grouped, subject, host);
+        let holds =
+            |host: GroupId| joins.iter().zip(&founded).all(|(&subject, &founds)| founds || given(host, subject));
         match host.filter(|&host| holds(host)) {
             Some(host) => {
                 let alone = joins.iter().any(|&subject| !given(host, subject));
@@ -140,7 +142,7 @@ impl<'a> Followers<'a> {
     }
 
     /// Maximum number of units of a group that an admitted shape or an existing node holds.
-    fn most_on_one_node(&mut self, grouped: &Grouped, group: usize) -> usize {
+    fn most_on_one_node(&mut self, grouped: &Grouped, group: GroupId) -> usize {
         let one = &grouped.groups[group];
         let admitted = self.admitted.entry(one.signature).or_insert_with(|| {
             let mut all = FixedBitSet::with_capacity(self.compiled.shapes.len());
@@ -158,7 +160,7 @@ impl<'a> Followers<'a> {
 }
 
 /// Restricts a group to the existing nodes that have targets for all of its affinity terms.
-fn follow_bound(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize) {
+fn follow_bound(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: GroupId) {
     let problem = compiled.problem;
     let joins = std::mem::take(&mut grouped.groups[follower].part.joins);
     let mut nodes = FixedBitSet::with_capacity(problem.nodes.len());
@@ -177,7 +179,7 @@ fn follow_bound(compiled: &Compiled<'_>, grouped: &mut Grouped, follower: usize)
 }
 
 /// Maximum number of units of a group that rules allow on one node.
-fn most_alike(grouped: &Grouped, group: usize) -> usize {
+fn most_alike(grouped: &Grouped, group: GroupId) -> usize {
     let part = &grouped.groups[group].part;
     let counts =
         part.owns_host.iter().flat_map(|rule| part.targets_host.iter().filter(move |(target, _)| target == rule));
@@ -186,7 +188,7 @@ fn most_alike(grouped: &Grouped, group: usize) -> usize {
 }
 
 /// Maximum number of units of `follower` that rules allow on the node of one unit of `host`.
-fn most_beside(grouped: &Grouped, follower: usize, host: usize) -> usize {
+fn most_beside(grouped: &Grouped, follower: GroupId, host: GroupId) -> usize {
     let (one, other) = (&grouped.groups[follower].part, &grouped.groups[host].part);
     let count = |part: &Part, rule: HostRuleId| {
         part.targets_host.iter().find(|&&(target, _)| target == rule).map_or(0, |&(_, count)| count)
@@ -204,8 +206,8 @@ fn most_beside(grouped: &Grouped, follower: usize, host: usize) -> usize {
 }
 
 /// Returns the shapes that admit units of both groups in some cell.
-fn admitted_together(compiled: &Compiled<'_>, grouped: &Grouped, (one, other): (usize, usize)) -> FixedBitSet {
-    let admits = |group: usize| &grouped.admits[grouped.groups[group].signature as usize];
+fn admitted_together(compiled: &Compiled<'_>, grouped: &Grouped, (one, other): (GroupId, GroupId)) -> FixedBitSet {
+    let admits = |group: GroupId| &grouped.admits[grouped.groups[group].signature as usize];
     let mut common = FixedBitSet::with_capacity(compiled.shapes.len());
     for (one, other) in admits(one).iter().zip(admits(other).iter()) {
         let mut both = one.clone();
@@ -221,7 +223,7 @@ fn deal(
     compiled: &Compiled<'_>,
     grouped: &mut Grouped,
     rooms: &[Vec<i32>],
-    (follower, host): (usize, usize),
+    (follower, host): (GroupId, GroupId),
     alone: bool,
 ) {
     let mut followers = std::mem::take(&mut grouped.groups[follower].units);
@@ -245,7 +247,7 @@ fn deal(
         grouped.groups[follower].units = rest;
     }
     let carriers = carriers.unwrap_or(1).min(hosts.len());
-    let mut bundles: Vec<Vec<(usize, u32)>> = hosts[..carriers].iter().map(|&unit| vec![(host, unit)]).collect();
+    let mut bundles: Vec<Vec<(GroupId, u32)>> = hosts[..carriers].iter().map(|&unit| vec![(host, unit)]).collect();
     for (number, &unit) in followers.iter().enumerate() {
         bundles[number % carriers].push((follower, unit));
     }
@@ -254,7 +256,7 @@ fn deal(
 }
 
 /// Makes each list of (group, unit) one unit of its own new group.
-fn replace_units(compiled: &Compiled<'_>, grouped: &mut Grouped, bundles: Vec<Vec<(usize, u32)>>) {
+fn replace_units(compiled: &Compiled<'_>, grouped: &mut Grouped, bundles: Vec<Vec<(GroupId, u32)>>) {
     for pieces in bundles.into_iter().filter(|pieces| !pieces.is_empty()) {
         let mut part = Part::default();
         let mut sizes = vec![0_i32; compiled.columns.width()];

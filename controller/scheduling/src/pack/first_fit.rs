@@ -22,7 +22,7 @@ use index_vec::{IndexVec, index_vec};
 
 use super::construct::OpenedNode;
 use super::existing_nodes::{self, ExistingNode};
-use super::groups::{EACH, Grouped, PreferenceMode};
+use super::groups::{EACH, GroupId, Grouped, PreferenceMode};
 use super::headroom::Headroom;
 use super::reserved::Reservations;
 use super::zones::{self, Counts};
@@ -93,7 +93,7 @@ enum Spreads {
 struct Content {
     units: Vec<u32>,
     /// Group of each unit.
-    groups: Vec<u32>,
+    groups: Vec<GroupId>,
     sizes: Vec<i32>,
     /// Number of owners, by host rule; `targets` likewise.
     owners: IndexVec<HostRuleId, i32>,
@@ -153,7 +153,7 @@ impl Content {
         targets.iter().for_each(|&(rule, count)| self.targets[rule] += count);
     }
 
-    fn put(&mut self, unit: u32, group: u32, sizes: &[i32], part: &Part) {
+    fn put(&mut self, unit: u32, group: GroupId, sizes: &[i32], part: &Part) {
         self.units.push(unit);
         self.groups.push(group);
         self.sizes.iter_mut().zip(sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size));
@@ -208,11 +208,11 @@ impl<'a> Fitting<'a> {
     /// Places all units. Units that found no node are retried as long as others are placed. Returns `None` if the steps
     /// are used up.
     fn run(mut self) -> Option<Draft> {
-        let groups = self.grouped.groups.iter().enumerate();
-        let units = groups.flat_map(|(number, group)| group.units.iter().map(move |&unit| (unit, number as u32)));
-        let mut queue: Vec<(u32, u32)> = units.collect();
+        let groups = self.grouped.groups.iter_enumerated();
+        let units = groups.flat_map(|(number, group)| group.units.iter().map(move |&unit| (unit, number)));
+        let mut queue: Vec<(u32, GroupId)> = units.collect();
         queue.sort_by_key(|&(unit, group)| {
-            let sizes = &self.grouped.groups[group as usize].sizes;
+            let sizes = &self.grouped.groups[group].sizes;
             (Reverse((sizes[CPU], sizes[MEMORY])), unit)
         });
         loop {
@@ -232,8 +232,8 @@ impl<'a> Fitting<'a> {
         Some(Draft { opened, existing, left, tasted: false })
     }
 
-    fn place(&mut self, unit: u32, group: u32) -> bool {
-        let of = &self.grouped.groups[group as usize];
+    fn place(&mut self, unit: u32, group: GroupId) -> bool {
+        let of = &self.grouped.groups[group];
         if !of.part.joins.is_empty() {
             return false;
         }
@@ -273,8 +273,8 @@ impl<'a> Fitting<'a> {
         false
     }
 
-    fn standing_takes(&self, position: usize, group: u32) -> bool {
-        let of = &self.grouped.groups[group as usize];
+    fn standing_takes(&self, position: usize, group: GroupId) -> bool {
+        let of = &self.grouped.groups[group];
         let (one, content) = (&self.standing[position], &self.on_standing[position]);
         let parts = &self.grouped.signature_parts[of.signature as usize];
         let value = |dimension: usize| self.compiled.cells.value_index(one.cell, dimension);
@@ -309,8 +309,8 @@ impl<'a> Fitting<'a> {
 
     /// Returns the state of a claim after adding a unit of `group`; `None` if no shape remains. Adds the shapes
     /// inspected to `looks`.
-    fn narrowed(&self, claim: &Claim, group: u32, looks: &mut usize) -> Option<Narrowed> {
-        let of = &self.grouped.groups[group as usize];
+    fn narrowed(&self, claim: &Claim, group: GroupId, looks: &mut usize) -> Option<Narrowed> {
+        let of = &self.grouped.groups[group];
         let sums = claim.content.sizes.iter().zip(&*of.sizes).zip(&claim.most);
         let mut sums = sums.map(|((&held, &size), &most)| (held.saturating_add(size), most));
         if sums.any(|(sum, most)| sum > most && sum > 0) || self.is_blocked(&of.part, &claim.content) {
@@ -349,7 +349,7 @@ impl<'a> Fitting<'a> {
         options.iter().any(|set| !set.is_clear()).then_some(Narrowed { options, most, decided })
     }
 
-    fn put(&mut self, claim: usize, narrowed: Narrowed, unit: u32, group: u32) {
+    fn put(&mut self, claim: usize, narrowed: Narrowed, unit: u32, group: GroupId) {
         let grouped = self.grouped;
         let held = self.claims[claim].content.units.len();
         self.order.remove(&(held, claim));
@@ -361,9 +361,9 @@ impl<'a> Fitting<'a> {
         // Units already on the claim count once its domain is known.
         for other in self.claims[claim].content.groups.clone() {
             let fresh = |dimension: usize| decided[dimension].filter(|_| before[dimension].is_none());
-            self.count(&grouped.groups[other as usize].part, fresh);
+            self.count(&grouped.groups[other].part, fresh);
         }
-        let of = &grouped.groups[group as usize];
+        let of = &grouped.groups[group];
         self.claims[claim].content.put(unit, group, &of.sizes, &of.part);
         self.count(&of.part, |dimension| decided[dimension]);
     }

@@ -6,12 +6,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
+use index_vec::IndexVec;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::compile::{Class, Compiled, HostRuleId, Part, Rules, Softness, Subject};
+use crate::index::index_type;
 use crate::labels;
 use crate::model::{AffinityTerm, BoundPod, NamespaceScope, PodSpec, SpecId, SpreadConstraint};
+
+index_type! {
+    /// Position in [`Grouped::groups`].
+    pub(crate) struct GroupId;
+}
 
 /// Interchangeable units.
 #[derive(Debug, Clone)]
@@ -28,7 +35,7 @@ pub(crate) struct Group {
 /// All groups, for one reading of the preferred terms.
 pub(crate) struct Grouped {
     pub(crate) rules: Rules,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: IndexVec<GroupId, Group>,
     /// Shapes admitted in each cell, by signature; signatures of bundles follow those of pods.
     pub(crate) admits: Vec<Rc<Vec<FixedBitSet>>>,
     /// Signatures of pods that each signature combines.
@@ -47,7 +54,7 @@ pub(crate) struct Grouped {
     /// Shapes that can be bought for each signature in some cell; computed on first use.
     offered: OnceCell<Vec<FixedBitSet>>,
     /// Cells in which units of each group can be placed; computed on first use.
-    pub(crate) reaches: OnceCell<Rc<Vec<FixedBitSet>>>,
+    pub(crate) reaches: OnceCell<Rc<IndexVec<GroupId, FixedBitSet>>>,
 }
 
 /// Treatment of preferred terms in a pass.

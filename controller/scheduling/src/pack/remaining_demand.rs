@@ -11,7 +11,7 @@ use index_vec::{Idx, IndexSlice, IndexVec, index_vec};
 use rustc_hash::FxHashMap;
 
 use super::fill::Content;
-use super::groups::{Group, Grouped};
+use super::groups::{Group, GroupId, Grouped};
 use super::rulesets::{Ruleset, RulesetId, Rulesets};
 use super::zones::{MaskId, Placed, Zoned};
 use crate::compile::{Compiled, HostRule, HostRuleId, fits};
@@ -271,10 +271,10 @@ impl RemainingDemand {
     }
 
     /// Creates the demand of all groups as if they could go to any cell. Also returns the kind of each group.
-    pub(crate) fn of_groups(compiled: &Compiled<'_>, grouped: &Grouped) -> (Self, Vec<KindId>) {
+    pub(crate) fn of_groups(compiled: &Compiled<'_>, grouped: &Grouped) -> (Self, IndexVec<GroupId, KindId>) {
         let mut anywhere = FixedBitSet::with_capacity(compiled.cells.len());
         anywhere.insert_range(..);
-        let groups = grouped.groups.iter().enumerate();
+        let groups = grouped.groups.iter_enumerated();
         let mut masks = IndexVec::new();
         let mask = masks.push(anywhere);
         let placed = groups.map(|(group, one)| Placed { group, mask, units: one.units.clone() }).collect();

@@ -1,10 +1,11 @@
 //! Launchable shapes, by groups of cells that the domain rules do not distinguish.
 
 use fixedbitset::FixedBitSet;
+use index_vec::IndexVec;
 use rustc_hash::FxHashMap;
 
 use crate::compile::{Compiled, fits};
-use crate::pack::groups::Grouped;
+use crate::pack::groups::{GroupId, Grouped};
 use crate::pack::shape_index::ShapeIndex;
 
 /// Shape and cell in which a node can be launched.
@@ -34,7 +35,7 @@ pub(super) struct Market<'a> {
     /// Place of each cell.
     pub(super) place_of: Vec<usize>,
     /// Weight of the heaviest pool that can hold a unit, by place and group; empty if all pools have the same weight.
-    tiers: Vec<Vec<i32>>,
+    tiers: Vec<IndexVec<GroupId, i32>>,
 }
 
 impl<'a> Market<'a> {
@@ -72,7 +73,7 @@ impl<'a> Market<'a> {
 
     /// Returns the weight of the heaviest pool that can hold a unit, by place and group. A unit without domain rules
     /// may go to any place, so a heavier pool in any place counts.
-    fn heaviest(&self) -> Vec<Vec<i32>> {
+    fn heaviest(&self) -> Vec<IndexVec<GroupId, i32>> {
         let groups = self.grouped.groups.iter();
         let by_group: Vec<Vec<i32>> = groups
             .map(|group| {
@@ -101,7 +102,7 @@ impl<'a> Market<'a> {
         place: usize,
         from: usize,
         sizes: &[i32],
-        groups: impl Iterator<Item = u32> + Clone,
+        groups: impl Iterator<Item = GroupId> + Clone,
         below: f64,
     ) -> Option<usize> {
         let offers = self.places[place].offers.get(from..)?;
@@ -120,17 +121,17 @@ impl<'a> Market<'a> {
     }
 
     /// Returns true if the signatures of all `groups` admit the offer.
-    pub(super) fn admits(&self, offer: &Offer, mut groups: impl Iterator<Item = u32>) -> bool {
+    pub(super) fn admits(&self, offer: &Offer, mut groups: impl Iterator<Item = GroupId>) -> bool {
         groups.all(|group| {
-            let signature = self.grouped.groups[group as usize].signature as usize;
+            let signature = self.grouped.groups[group].signature as usize;
             self.grouped.admits[signature][offer.cell].contains(offer.shape)
         })
     }
 
     /// Returns true if no heavier pool could hold a unit of `group`. Otherwise the unit may use remaining room, but no
     /// node is opened or enlarged for it.
-    pub(super) fn is_for(&self, place: usize, offer: &Offer, group: u32) -> bool {
+    pub(super) fn is_for(&self, place: usize, offer: &Offer, group: GroupId) -> bool {
         let tiers = self.tiers.get(place);
-        tiers.is_none_or(|tiers| tiers[group as usize] <= self.shape_index.weight_of(offer.shape))
+        tiers.is_none_or(|tiers| tiers[group] <= self.shape_index.weight_of(offer.shape))
     }
 }

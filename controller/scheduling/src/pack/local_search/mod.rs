@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 
 use super::construct::OpenedNode;
 use super::existing_nodes;
-use super::groups::Grouped;
+use super::groups::{GroupId, Grouped};
 use super::remaining_demand::RemainingDemand;
 use super::reserved::Reservations;
 use super::shape_index::{Headroom, ShapeIndex};
@@ -131,9 +131,9 @@ pub(super) fn improve(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
 /// Adds the units of `draft` to the table. Returns false if a node of it is not one that local search could open.
 fn seat_all(table: &mut Table<'_>, draft: &Draft) -> bool {
     let (compiled, grouped) = (table.compiled, table.grouped);
-    let mut group_of = vec![u32::MAX; grouped.first_bundle as usize + grouped.bundles.len()];
-    for (number, group) in grouped.groups.iter().enumerate() {
-        group.units.iter().for_each(|&unit| group_of[unit as usize] = number as u32);
+    let mut group_of = vec![grouped.groups.next_idx(); grouped.first_bundle as usize + grouped.bundles.len()];
+    for (number, group) in grouped.groups.iter_enumerated() {
+        group.units.iter().for_each(|&unit| group_of[unit as usize] = number);
     }
     for node in &draft.opened {
         let place = table.market.place_of[node.cell];
@@ -166,9 +166,9 @@ fn offer_of(market: &Market<'_>, place: usize, node: &OpenedNode) -> Option<usiz
 }
 
 /// Adds the existing nodes with room for more units, with the units of the draft on them.
-fn seat_standing(table: &mut Table<'_>, draft: &Draft, group_of: &[u32]) {
+fn seat_standing(table: &mut Table<'_>, draft: &Draft, group_of: &[GroupId]) {
     let (compiled, grouped) = (table.compiled, table.grouped);
-    let on_new: FxHashSet<u32> =
+    let on_new: FxHashSet<GroupId> =
         draft.opened.iter().flat_map(|node| &node.units).map(|&unit| group_of[unit as usize]).collect();
     let units_of: FxHashMap<usize, &[u32]> = draft.existing.iter().map(|(node, units)| (*node, &units[..])).collect();
     let mut sums = vec![0_i32; compiled.columns.width()];
@@ -177,11 +177,11 @@ fn seat_standing(table: &mut Table<'_>, draft: &Draft, group_of: &[u32]) {
         let units = units_of.get(&one.node).copied().unwrap_or_default();
         sums.fill(0);
         for &unit in units {
-            let sizes = &grouped.groups[group_of[unit as usize] as usize].sizes;
+            let sizes = &grouped.groups[group_of[unit as usize]].sizes;
             sums.iter_mut().zip(&**sizes).for_each(|(sum, &size)| *sum = sum.saturating_add(size));
         }
-        let has_room = |group: &u32| {
-            let sizes = grouped.groups[*group as usize].sizes.iter();
+        let has_room = |group: &GroupId| {
+            let sizes = grouped.groups[*group].sizes.iter();
             let mut all = sizes.zip(&sums).zip(&one.room);
             all.all(|((&size, &sum), &room)| size == 0 || size.saturating_add(sum) <= room)
         };
@@ -189,7 +189,7 @@ fn seat_standing(table: &mut Table<'_>, draft: &Draft, group_of: &[u32]) {
         if !is_seat {
             // Units on other existing nodes stay there and are only counted.
             for &unit in units {
-                let part = &grouped.groups[group_of[unit as usize] as usize].part;
+                let part = &grouped.groups[group_of[unit as usize]].part;
                 table.tally.count(part, table.market.place_of[one.cell], 1);
             }
             continue;
@@ -321,21 +321,21 @@ impl<'t, 'a> Search<'t, 'a> {
         for seat in &old {
             pieces.extend(seat.members.iter().map(|&member| self.piece(member, seat.place)));
         }
-        let size = |piece: &Piece| self.worth(&self.table.grouped.groups[piece.member.1 as usize].sizes);
+        let size = |piece: &Piece| self.worth(&self.table.grouped.groups[piece.member.1].sizes);
         pieces.sort_by(|a, b| {
             size(b)
                 .total_cmp(&size(a))
                 .then((a.member.1, a.places, a.member.0).cmp(&(b.member.1, b.places, b.member.0)))
         });
         for piece in &pieces {
-            self.table.tally.lift(&self.table.grouped.groups[piece.member.1 as usize].part, 1);
+            self.table.tally.lift(&self.table.grouped.groups[piece.member.1].part, 1);
         }
         let steps = each.min(self.left);
         let goal = Goal { price: price - 1e-9, price_of_fewer: price - WORTH_A_NODE * apart, nodes, steps };
         let (best, steps) = Rebuild::search(self.table, &pieces, goal, self.holds);
         self.left = self.left.saturating_sub(steps);
         for piece in &pieces {
-            self.table.tally.lift(&self.table.grouped.groups[piece.member.1 as usize].part, -1);
+            self.table.tally.lift(&self.table.grouped.groups[piece.member.1].part, -1);
         }
         lifted.iter().zip(old).for_each(|(&at, old)| self.table.restore(at, old));
         let Some(best) = best else { return false };
@@ -344,7 +344,7 @@ impl<'t, 'a> Search<'t, 'a> {
     }
 
     fn piece(&self, member: Member, place: usize) -> Piece {
-        let part = &self.table.grouped.groups[member.1 as usize].part;
+        let part = &self.table.grouped.groups[member.1].part;
         Piece { member, places: self.table.tally.in_company(part, place) }
     }
 

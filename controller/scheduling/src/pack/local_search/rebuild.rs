@@ -8,6 +8,7 @@
 use smallvec::SmallVec;
 
 use super::seats::{Kind, Member, Seat, Table};
+use crate::pack::groups::GroupId;
 
 /// Maximum number of seats and of places, which are stored as bit sets.
 pub(super) const MOST_SEATS: usize = 64;
@@ -121,7 +122,7 @@ impl<'t, 'a> Rebuild<'t, 'a> {
 
     /// Places `piece` at `choice`, and then all pieces after it.
     fn go(&mut self, number: usize, piece: Piece, choice: Choice, (tried, discrepancies): (Tried, usize)) {
-        let group = piece.member.1 as usize;
+        let group = piece.member.1;
         let part = &self.table.grouped.groups[group].part;
         let (at, before) = match choice.to {
             To::Seat(seat) => (seat, self.table.seats[seat].kind),
@@ -174,9 +175,9 @@ impl<'t, 'a> Rebuild<'t, 'a> {
         choices
     }
 
-    fn choice(&self, to: To, (seat, place): (&Seat, usize), kind: Kind, group: u32) -> Choice {
+    fn choice(&self, to: To, (seat, place): (&Seat, usize), kind: Kind, group: GroupId) -> Choice {
         let room = self.table.room_at(place, kind);
-        let sizes = &self.table.grouped.groups[group as usize].sizes;
+        let sizes = &self.table.grouped.groups[group].sizes;
         let free = room.iter().zip(&seat.sizes).zip(&**sizes).filter(|((room, _), _)| **room > 0);
         let leaves = free.map(|((&room, &sum), &size)| (room - sum - size) as f32 / room as f32).sum();
         Choice { adds: self.table.price_at(place, kind) - self.table.price_of(seat), leaves, to, kind }

@@ -8,10 +8,10 @@ use super::tally::Tally;
 use crate::compile::{Compiled, HostRuleId, Part, fits};
 use crate::pack::construct::OpenedNode;
 use crate::pack::existing_nodes::ExistingNode;
-use crate::pack::groups::Grouped;
+use crate::pack::groups::{GroupId, Grouped};
 
 /// Unit and its group.
-pub(super) type Member = (u32, u32);
+pub(super) type Member = (u32, GroupId);
 
 /// Origin of the node of a seat.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,8 +117,8 @@ impl Table<'_> {
 
     /// Returns the kind of the seat after adding a unit of `group`, if that is possible for less than `below` USD per
     /// hour more.
-    pub(super) fn with_one_more(&self, seat: &Seat, place: usize, group: u32, below: f64) -> Option<Kind> {
-        let of = &self.grouped.groups[group as usize];
+    pub(super) fn with_one_more(&self, seat: &Seat, place: usize, group: GroupId, below: f64) -> Option<Kind> {
+        let of = &self.grouped.groups[group];
         if self.is_blocked(&of.part, seat) || !self.tally.admits(&of.part, place) {
             return None;
         }
@@ -167,7 +167,7 @@ impl Table<'_> {
 
     /// Adds a unit to a seat, whose kind becomes `kind`.
     pub(super) fn put(&mut self, at: usize, (unit, group): Member, kind: Kind) {
-        let of = &self.grouped.groups[group as usize];
+        let of = &self.grouped.groups[group];
         self.price -= self.price_of(&self.seats[at]);
         let seat = &mut self.seats[at];
         seat.kind = kind;
@@ -183,7 +183,7 @@ impl Table<'_> {
         let seat = &mut self.seats[at];
         seat.kind = kind;
         if let Some((_, group)) = seat.members.pop() {
-            let of = &self.grouped.groups[group as usize];
+            let of = &self.grouped.groups[group];
             seat.change(&of.part, &of.sizes, -1);
             self.tally.count(&of.part, self.seats[at].place, -1);
         }
@@ -198,7 +198,7 @@ impl Table<'_> {
         self.price -= price;
         let old = std::mem::replace(&mut self.seats[at], empty);
         for &(_, group) in &old.members {
-            self.tally.count(&self.grouped.groups[group as usize].part, old.place, -1);
+            self.tally.count(&self.grouped.groups[group].part, old.place, -1);
         }
         old
     }
@@ -206,7 +206,7 @@ impl Table<'_> {
     /// Restores a seat that was cleared.
     pub(super) fn restore(&mut self, at: usize, old: Seat) {
         for &(_, group) in &old.members {
-            self.tally.count(&self.grouped.groups[group as usize].part, old.place, 1);
+            self.tally.count(&self.grouped.groups[group].part, old.place, 1);
         }
         self.price += self.price_of(&old);
         self.seats[at] = old;

@@ -17,7 +17,7 @@ use crate::compile::{Compiled, DomainRuleId, HostRuleId, Part};
 use crate::pack::Draft;
 use crate::pack::construct::OpenedNode;
 use crate::pack::existing_nodes::ExistingNode;
-use crate::pack::groups::Grouped;
+use crate::pack::groups::{GroupId, Grouped};
 use crate::pack::reserved::{Entry, Reservations};
 use crate::pack::shape_index::{Headroom, ShapeIndex};
 use crate::pack::zones::Counts;
@@ -34,7 +34,7 @@ struct Piece<'a> {
     signature: u32,
     sizes: &'a [i32],
     part: &'a Part,
-    group: usize,
+    group: GroupId,
     /// Weight of the heaviest pool that can hold it, by cell; `i32::MIN` if none can.
     tiers: Vec<i32>,
 }
@@ -107,7 +107,7 @@ struct Found {
 /// Returns the best placement if it beats `known`, a draft of the `bundled` pods, or if `known` breaks a rule.
 pub(crate) fn search(input: &SearchInput<'_>, bundled: &Grouped, known: &Draft) -> Option<Draft> {
     let mut pieces: Vec<Piece<'_>> = Vec::new();
-    for (number, group) in input.grouped.groups.iter().enumerate() {
+    for (number, group) in input.grouped.groups.iter_enumerated() {
         let tiers = launch::tiers(input, group);
         for &unit in &group.units {
             pieces.push(Piece {

@@ -7,6 +7,7 @@ use fixedbitset::FixedBitSet;
 use super::contest::{Claim, Contest, Cost};
 use super::{Intruder, ZonePolicy, Zoned, Zoning};
 use crate::compile::{Demand, DomainRuleId};
+use crate::pack::groups::GroupId;
 use crate::solution::Reason;
 
 /// Maximum number of values tried for one unit, over all dimensions: the best value in one dimension may leave none in
@@ -23,7 +24,7 @@ impl Zoning<'_> {
     pub(super) fn choose(
         &mut self,
         unit: u32,
-        group: usize,
+        group: GroupId,
         reach: &FixedBitSet,
         dimensions: &[(usize, Rc<[Cost]>)],
         share: f64,

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::{ZonePolicy, Zoning};
 use crate::compile::{Demand, DomainRuleId, fits};
+use crate::pack::groups::GroupId;
 
 /// Rule, and the highest number of targets in a value that still allows a unit.
 type Aim = (DomainRuleId, i32);
@@ -91,7 +92,7 @@ impl Contest {
 
 impl Zoning<'_> {
     /// Returns the contest over a dimension for the next unit of `group`.
-    pub(super) fn contest(&self, group: usize, dimension: usize, costs: &Rc<[Cost]>) -> Contest {
+    pub(super) fn contest(&self, group: GroupId, dimension: usize, costs: &Rc<[Cost]>) -> Contest {
         let part = &self.grouped.groups[group].part;
         let here = |rule: DomainRuleId| self.dimension_of[rule] == dimension;
         let mut contest = Contest {
@@ -142,7 +143,7 @@ impl Zoning<'_> {
     /// Returns the cost of units of `group` in each value of a dimension that they reach: the cheapest nodes of the
     /// heaviest pools for the units that go there together; 0 if an existing node has room for one. The last cost is
     /// that of the cells without a value.
-    pub(super) fn costs(&mut self, group: usize, reach: &FixedBitSet, dimension: usize) -> Rc<[Cost]> {
+    pub(super) fn costs(&mut self, group: GroupId, reach: &FixedBitSet, dimension: usize) -> Rc<[Cost]> {
         let of = &self.grouped.groups[group];
         let together = if self.owns_company(group) { of.units.len() } else { 1 };
         let key = (of.signature, Rc::clone(&of.sizes), together, dimension);

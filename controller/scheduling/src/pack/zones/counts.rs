@@ -6,7 +6,7 @@ use index_vec::{IndexVec, index_vec};
 use super::Zoning;
 use crate::compile::{Compiled, Demand, DomainRuleId};
 use crate::pack::existing_nodes::ExistingNode;
-use crate::pack::groups::Grouped;
+use crate::pack::groups::{GroupId, Grouped};
 
 /// Counts by rule and value.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ impl Zoning<'_> {
     }
 
     /// Counts a unit of `group`, and its `share` of the load, in the chosen values.
-    pub(super) fn count(&mut self, group: usize, chosen: &[(usize, usize)], share: f64) {
+    pub(super) fn count(&mut self, group: GroupId, chosen: &[(usize, usize)], share: f64) {
         for &(dimension, value) in chosen {
             self.load[dimension][value] += share;
         }
@@ -94,7 +94,7 @@ impl Zoning<'_> {
     }
 
     /// Adds `times` units of `group` to the counts, in the chosen values.
-    pub(super) fn recount(&mut self, group: usize, chosen: &[(usize, usize)], times: i32) {
+    pub(super) fn recount(&mut self, group: GroupId, chosen: &[(usize, usize)], times: i32) {
         let part = &self.grouped.groups[group].part;
         let value_in = |dimension: usize| {
             let value = chosen.iter().find(|&&(at, _)| at == dimension).map(|&(_, value)| value);

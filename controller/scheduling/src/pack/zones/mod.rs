@@ -15,11 +15,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
-use index_vec::{IndexVec, index_vec};
+use index_vec::{IndexSlice, IndexVec, index_vec};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::existing_nodes::{self, ExistingNode};
-use super::groups::Grouped;
+use super::groups::{GroupId, Grouped};
 use crate::compile::{CPU, Compiled, Demand, DomainRuleId, MEMORY};
 use crate::index::index_type;
 use crate::solution::Reason;
@@ -35,7 +35,7 @@ index_type! {
 /// Interchangeable units with the same set of cells.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
-    pub(crate) group: usize,
+    pub(crate) group: GroupId,
     pub(crate) mask: MaskId,
     pub(crate) units: Vec<u32>,
 }
@@ -93,7 +93,7 @@ struct Zoning<'a> {
 /// the balance.
 struct Intruder {
     unit: u32,
-    group: usize,
+    group: GroupId,
     chosen: Vec<(usize, usize)>,
 }
 
@@ -174,7 +174,7 @@ fn total_sizes(grouped: &Grouped, width: usize) -> Vec<f64> {
 }
 
 impl Zoning<'_> {
-    fn reaches(&self) -> Vec<FixedBitSet> {
+    fn reaches(&self) -> IndexVec<GroupId, FixedBitSet> {
         let mut known: FxHashMap<(u32, &[i32]), FixedBitSet> = FxHashMap::default();
         let groups = self.grouped.groups.iter();
         groups
@@ -198,7 +198,7 @@ impl Zoning<'_> {
     }
 
     /// Returns the groups in order of assignment.
-    fn order(&self, reaches: &[FixedBitSet], totals: &[f64]) -> Vec<usize> {
+    fn order(&self, reaches: &IndexSlice<GroupId, [FixedBitSet]>, totals: &[f64]) -> Vec<GroupId> {
         let groups = &self.grouped.groups;
         let mut targets: IndexVec<DomainRuleId, i64> = index_vec![0; self.grouped.rules.domain.len()];
         for group in groups {
@@ -206,7 +206,7 @@ impl Zoning<'_> {
                 targets[rule] += i64::from(count) * group.units.len() as i64;
             }
         }
-        let mut order: Vec<usize> = (0..groups.len()).collect();
+        let mut order: Vec<GroupId> = groups.indices().collect();
         order.sort_by_cached_key(|&group| {
             let part = &groups[group].part;
             let founds = self.owns_company(group);
@@ -226,19 +226,19 @@ impl Zoning<'_> {
         order
     }
 
-    fn owns_company(&self, group: usize) -> bool {
+    fn owns_company(&self, group: GroupId) -> bool {
         let mut owned = self.grouped.groups[group].part.owns_domain.iter();
         owned.any(|&rule| self.grouped.rules.domain[rule].demand == Demand::Company)
     }
 
-    fn share(&self, group: usize, totals: &[f64]) -> f64 {
+    fn share(&self, group: GroupId, totals: &[f64]) -> f64 {
         let sizes = &self.grouped.groups[group].sizes;
         let of = |column: usize| if totals[column] > 0.0 { f64::from(sizes[column]) / totals[column] } else { 0.0 };
         of(CPU) + of(MEMORY)
     }
 
     /// Returns true if `group` needs targets that are still to be placed.
-    fn lacks_company(&self, group: usize) -> bool {
+    fn lacks_company(&self, group: GroupId) -> bool {
         let part = &self.grouped.groups[group].part;
         part.owns_domain.iter().any(|&rule| {
             let own = part.targets_domain.iter().any(|&(target, _)| target == rule);
@@ -248,7 +248,7 @@ impl Zoning<'_> {
 
     fn place_group(
         &mut self,
-        group: usize,
+        group: GroupId,
         reach: &FixedBitSet,
         totals: &[f64],
         without: &FxHashSet<u32>,
@@ -305,7 +305,7 @@ impl Zoning<'_> {
         }
     }
 
-    fn reason_of(&self, group: usize) -> Reason {
+    fn reason_of(&self, group: GroupId) -> Reason {
         let owned = self.grouped.groups[group].part.owns_domain.first();
         match owned.map(|&rule| &self.grouped.rules.domain[rule].demand) {
             Some(Demand::Spread { .. }) => Reason::TopologySpread,
