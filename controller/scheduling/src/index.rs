@@ -1,8 +1,8 @@
-//! Types of indices: an index into one table is no index into another, and no number.
+//! Types of indices, so that an index into one table cannot be used for another.
 
-/// Defines an index that is stored as `u32`. That of [`index_vec::define_index_type`] can also be added to numbers and
-/// compared with them, and `usize` with it: then the type of `[]` in `assert_eq!(pods, [])` is ambiguous, in each crate
-/// that depends on this one.
+/// Defines an index that is stored as `u32`. [`index_vec::define_index_type`] would also implement comparisons between
+/// `usize` and the index: they make the type of `[]` in `assert_eq!(pods, [])` ambiguous in each crate that depends on
+/// this one.
 macro_rules! index_type {
     ($(#[$attribute:meta])* $visibility:vis struct $name:ident;) => {
         $(#[$attribute])*
