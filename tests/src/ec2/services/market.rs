@@ -3,7 +3,9 @@
 //! A pool's price is a share of the list price, between 25 % and 55 %, that changes by up to a tenth every four hours. Type,
 //! zone and time decide it, so it is the same in every run. A price that the test sets holds from then on.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::iter::successors;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -64,33 +66,25 @@ impl Market {
         Some(drawn(prices::on_demand_price(region, instance_type)?, instance_type, zone, at))
     }
 
-    /// The changes of a pool's price: the one in force at `from`, then each until `to`, oldest first.
-    fn changes(
-        &self,
-        list_price: f64,
-        instance_type: &str,
-        zone: &str,
-        from: Timestamp,
-        to: Timestamp,
-    ) -> Vec<(Timestamp, f64)> {
+    /// The moments at which a pool's price changes: the one in force at `from`, then each until `to`, oldest first.
+    fn changes(&self, instance_type: &str, zone: &str, from: Timestamp, to: Timestamp) -> Vec<Timestamp> {
         // A caller whose clock is ahead asks from a moment that has not come.
         let from = from.min(to);
         let set = self.set.get(&(instance_type.to_owned(), zone.to_owned()));
         let first_set = set.and_then(|set| set.keys().next().copied()).unwrap_or(Timestamp::MAX);
-        let mut changes = BTreeMap::new();
-        let mut step = step_of(from.max(self.begins));
-        while step <= to && step < first_set {
-            changes.insert(step, drawn(list_price, instance_type, zone, step));
-            step = later(step, STEP);
-        }
+        let first = step_of(from.max(self.begins));
+        let steps = successors(Some(first), |step| Some(later(*step, STEP)));
+        let mut changes = steps.take_while(|step| *step <= to && *step < first_set).collect::<Vec<_>>();
         if let Some(set) = set {
             let before = set.range(..=from).next_back();
             if before.is_some() {
                 changes.clear();
             }
-            changes.extend(before.into_iter().chain(set.range(from..=to)).map(|(at, price)| (*at, *price)));
+            // `from` itself may be both.
+            let after = set.range(from..=to).filter(|(at, _)| before.is_none_or(|(before, _)| before != *at));
+            changes.extend(before.into_iter().chain(after).map(|(at, _)| *at));
         }
-        changes.into_iter().filter(|(at, _)| *at <= to).collect()
+        changes
     }
 }
 
@@ -129,30 +123,31 @@ pub(super) fn history(shared: &Shared, request: &Request, request_id: &str) -> R
     let size = parameters.number::<usize>("MaxResults").filter(|size| (1..=PAGE).contains(size)).unwrap_or(PAGE);
     let state = shared.state();
     let (from, to) = (time("StartTime")?.unwrap_or(state.market.begins), time("EndTime")?.unwrap_or(now).min(now));
-    let mut entries = Vec::new();
     let types = prices::types(&request.region);
+    let mut entries = Vec::new();
     for (name, facts) in types.iter().filter(|(name, facts)| facts.spot && wanted.types.has(name)) {
-        let Some(list_price) = facts.price else { continue };
-        for zone in facts.zones.iter().filter(|zone| wanted.zones.has(zone)) {
-            let changes = state.market.changes(list_price, name, zone, from, to);
-            entries.extend(changes.into_iter().map(|(at, price)| (at, name, zone, price, facts)));
+        for zone in facts.zones.iter().filter(|zone| facts.price.is_some() && wanted.zones.has(zone)) {
+            let changes = state.market.changes(name, zone, from, to);
+            entries.extend(changes.into_iter().map(|at| (at, name, zone, facts)));
         }
     }
-    entries.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| (a.1, a.2).cmp(&(b.1, b.2))));
+    // Of one moment by type, as the types are listed.
+    entries.sort_by_key(|entry| Reverse(entry.0));
     let products = PRODUCTS.into_iter().filter(|product| wanted.products.has(product)).collect::<Vec<_>>();
     let is_sold = |facts: &prices::Facts, product: &str| product != WINDOWS || facts.architecture == "x86_64";
     let all = entries.iter().flat_map(|entry| products.iter().map(move |product| (entry, *product)));
-    let all = all.filter(|(entry, product)| is_sold(entry.4, product)).collect::<Vec<_>>();
+    let all = all.filter(|(entry, product)| is_sold(entry.3, product)).collect::<Vec<_>>();
     let total = all.len();
-    let page = all.into_iter().skip(offset).take(size).map(|((at, name, zone, price, facts), product)| {
-        let price = if product == WINDOWS { prices::with_licence(*price, facts) } else { *price };
-        vec![
+    let page = all.into_iter().skip(offset).take(size).filter_map(|(&(at, name, zone, facts), product)| {
+        let linux = state.market.price(&request.region, name, zone, at)?;
+        let price = if product == WINDOWS { prices::with_licence(linux, facts) } else { linux };
+        Some(vec![
             xml::leaf("instanceType", name.as_ref()),
             xml::leaf("productDescription", product),
             xml::leaf("spotPrice", format!("{price:.6}")),
             xml::leaf("timestamp", at.to_string()),
             xml::leaf("availabilityZone", zone.as_ref()),
-        ]
+        ])
     });
     let set = xml::list("spotPriceHistorySet", page);
     let next = if offset + size < total { format!("{}.{}", now.as_nanosecond(), offset + size) } else { String::new() };
@@ -208,8 +203,12 @@ mod tests {
         market.set_price("m5.large", "us-east-1a", noon, 0.5);
         assert_eq!(price(&market, start), first);
         assert_eq!(price(&market, later(noon, SignedDuration::from_hours(100))), 0.5);
-        let changes = market.changes(0.096, "m5.large", "us-east-1a", start, later(noon, STEP * 5));
-        assert_eq!(changes.len(), 4, "three steps and the one that was set: {changes:?}");
-        assert_eq!(market.changes(0.096, "m5.large", "us-east-1a", noon, noon), [(noon, 0.5)]);
+        let changes = market.changes("m5.large", "us-east-1a", start, later(noon, STEP * 5));
+        assert_eq!(
+            changes,
+            [start, later(start, STEP), later(start, STEP * 2), noon],
+            "three steps and the one that was set"
+        );
+        assert_eq!(market.changes("m5.large", "us-east-1a", noon, noon), [noon]);
     }
 }
