@@ -51,7 +51,7 @@ fn bound(problem: &Problem, options: &Options, pods: impl IntoIterator<Item = us
     for (group, is_placed) in grouped.groups.iter_mut().zip(are_placed) {
         group.units.retain(|&pod| is_placed && on_new.contains(pod as usize));
     }
-    let (unplaced, _) = RemainingDemand::of_groups(&compiled, &grouped);
+    let unplaced = RemainingDemand::of_groups(&compiled, &grouped);
     if unplaced.left == 0 {
         return 0.0;
     }
@@ -90,7 +90,7 @@ fn by_contents(compiled: &Compiled<'_>, grouped: &Grouped, spreads: bool) -> f64
     let unplaced = if spreads {
         RemainingDemand::new(compiled, grouped, &pinned::pinned(compiled, grouped))
     } else {
-        RemainingDemand::of_groups(compiled, grouped).0
+        RemainingDemand::of_groups(compiled, grouped)
     };
     let shape_index = ShapeIndex::new(compiled, grouped, &unplaced, false);
     let sources = shape_index.sources(shape_index.basic);

@@ -52,7 +52,7 @@ fn rows(world: &World<'_>, candidates: &[usize]) -> Vec<(f64, f64)> {
     let problem = &world.problem;
     let compiled = Compiled::new(problem, &world.settings.options);
     let grouped = Grouped::new(&compiled, &PreferenceMode::PLAIN, false);
-    let (unplaced, _) = RemainingDemand::of_groups(&compiled, &grouped);
+    let unplaced = RemainingDemand::of_groups(&compiled, &grouped);
     let shape_index = ShapeIndex::new(&compiled, &grouped, &unplaced, false);
     let width = compiled.columns.width();
     let demands = shape_index.demands(&unplaced, 0.0);

@@ -392,7 +392,7 @@ fn search_small(
     let bound = zones::bound_counts(compiled, &grouped, &standing);
     let dimension = |rule: &DomainRule| compiled.cells.dimension(&rule.key);
     let dimension_of: index_vec::IndexVec<_, _> = grouped.rules.domain.iter().map(dimension).collect();
-    let (unplaced, _) = RemainingDemand::of_groups(compiled, &grouped);
+    let unplaced = RemainingDemand::of_groups(compiled, &grouped);
     let shape_index = ShapeIndex::new(compiled, &grouped, &unplaced, true);
     let input = search::SearchInput {
         compiled,

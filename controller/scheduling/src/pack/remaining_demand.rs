@@ -11,7 +11,7 @@ use index_vec::{Idx, IndexSlice, IndexVec, index_vec};
 use rustc_hash::FxHashMap;
 
 use super::fill::Content;
-use super::groups::{Group, GroupId, Grouped};
+use super::groups::{Group, Grouped};
 use super::rulesets::{Ruleset, RulesetId, Rulesets};
 use super::zones::{MaskId, Placed, Zoned};
 use crate::compile::{Compiled, HostRule, HostRuleId, fits};
@@ -270,8 +270,8 @@ impl RemainingDemand {
         apart
     }
 
-    /// Creates the demand of all groups as if they could go to any cell. Also returns the kind of each group.
-    pub(crate) fn of_groups(compiled: &Compiled<'_>, grouped: &Grouped) -> (Self, IndexVec<GroupId, KindId>) {
+    /// Creates the demand of all groups as if they could go to any cell.
+    pub(crate) fn of_groups(compiled: &Compiled<'_>, grouped: &Grouped) -> Self {
         let mut anywhere = FixedBitSet::with_capacity(compiled.cells.len());
         anywhere.insert_range(..);
         let groups = grouped.groups.iter_enumerated();
@@ -279,13 +279,7 @@ impl RemainingDemand {
         let mask = masks.push(anywhere);
         let placed = groups.map(|(group, one)| Placed { group, mask, units: one.units.clone() }).collect();
         let zoned = Zoned { placed, masks, rejected: Vec::new(), tasted: false };
-        let unplaced = Self::new(compiled, grouped, &zoned);
-        let kind_of = |group: &Group| {
-            let same = |kind: &ItemType| kind.signature == group.signature && kind.sizes == group.sizes;
-            unplaced.kinds.position(same).unwrap_or(KindId::from_usize(0))
-        };
-        let kinds = grouped.groups.iter().map(kind_of).collect();
-        (unplaced, kinds)
+        Self::new(compiled, grouped, &zoned)
     }
 
     /// Removes `count` units of `batch` and returns them.

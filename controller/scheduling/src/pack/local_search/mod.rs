@@ -90,7 +90,7 @@ pub(super) fn improve(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     if draft.opened.len() > MOST_NODES || !draft.opened.iter().any(can_be_lifted) {
         return;
     }
-    let (unplaced, _) = RemainingDemand::of_groups(compiled, grouped);
+    let unplaced = RemainingDemand::of_groups(compiled, grouped);
     let shape_index = ShapeIndex::new(compiled, grouped, &unplaced, true);
     let headroom = Headroom::new(compiled);
     let nothing_decided = grouped.rules.domain.is_empty() && draft.existing.is_empty() && draft.left.is_empty();
