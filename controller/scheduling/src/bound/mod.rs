@@ -106,7 +106,7 @@ fn by_contents(compiled: &Compiled<'_>, grouped: &Grouped, spreads: bool) -> f64
 fn dearest_pod(compiled: &Compiled<'_>, grouped: &Grouped, unplaced: &RemainingDemand) -> f64 {
     let kinds = unplaced.kinds.iter().zip(&unplaced.left_of_kind).filter(|&(_, &left)| left > 0);
     let cheapest = kinds.map(|(kind, _)| {
-        let admits = &grouped.admits[kind.signature as usize];
+        let admits = &grouped.admits[kind.signature];
         let shapes = compiled.shapes.iter().enumerate().filter(|(_, shape)| fits(&kind.sizes, &shape.room));
         let prices = shapes.flat_map(|(number, shape)| {
             let bought = shape.price.iter().copied().enumerate();

@@ -6,10 +6,12 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexSlice, IndexVec};
 use rustc_hash::FxHashMap;
 
 use super::columns::fits;
 use super::shapes::Shape;
+use super::signatures::SignatureId;
 use crate::model::{Catalogue, InstanceType, MinValuesPolicy, NodePool, Options, Problem, Requirement};
 
 /// Labels with `minValues` of a pool, and the minimum number of values of each.
@@ -44,9 +46,9 @@ pub(crate) fn first_miss<'a>(
 pub(crate) fn hold_back(
     problem: &Problem,
     options: &Options,
-    kinds: &[(u32, &[i32])],
+    kinds: &[(SignatureId, &[i32])],
     shapes: &mut Vec<Shape>,
-    admits: &mut [Vec<FixedBitSet>],
+    admits: &mut IndexSlice<SignatureId, [Vec<FixedBitSet>]>,
 ) {
     if options.min_values == MinValuesPolicy::BestEffort {
         return;
@@ -65,7 +67,7 @@ pub(crate) fn hold_back(
             continue;
         }
         let mut choice = Choice::new(&asked, types, own.iter().map(|&shape| shapes[shape].instance_type));
-        let mut admitted: Vec<FixedBitSet> = Vec::with_capacity(admits.len());
+        let mut admitted: IndexVec<SignatureId, FixedBitSet> = IndexVec::with_capacity(admits.len());
         for by_cell in admits.iter_mut() {
             let mut somewhere = FixedBitSet::with_capacity(shapes.len());
             by_cell.iter().for_each(|set| somewhere.union_with(set));
@@ -86,7 +88,7 @@ pub(crate) fn hold_back(
         // If enough types hold the pods, but no shape does together with its nearest types, add a shape with the room
         // that these types share.
         for &(signature, sizes) in kinds {
-            let admitted = |one: usize| admitted[signature as usize].contains(own[one]);
+            let admitted = |one: usize| admitted[signature].contains(own[one]);
             let holders: Vec<usize> = (0..own.len()).filter(|&one| admitted(one) && fits(sizes, &rooms[one])).collect();
             let price = |one: usize| shapes[own[one]].cheapest;
             let cheapest = holders.iter().copied().min_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));

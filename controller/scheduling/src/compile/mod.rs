@@ -23,6 +23,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
+use index_vec::IndexVec;
 
 pub(crate) use cells::Cells;
 pub(crate) use columns::{CPU, Columns, MEMORY, Rounding, Vectors, fits};
@@ -31,7 +32,7 @@ pub(crate) use rules::{
 };
 pub(crate) use selection::Selection;
 pub(crate) use shapes::{FREE, PoolUse, Shape};
-pub(crate) use signatures::{Signature, Signatures};
+pub(crate) use signatures::{Signature, SignatureId, Signatures};
 pub(crate) use topology::{TopologyKeys, is_decided, is_wide, topology_values};
 
 use crate::model::{Options, Problem, SpecId};
@@ -43,7 +44,7 @@ const PRICE_BESIDE_LIMITS: f64 = 0.001;
 #[derive(Debug, Clone)]
 pub(crate) struct Class {
     pub(crate) spec: SpecId,
-    pub(crate) signature: u32,
+    pub(crate) signature: SignatureId,
     /// Id in [`Compiled::vectors`].
     pub(crate) request: u32,
     /// Pending pods, in the order of the input.
@@ -71,13 +72,13 @@ pub(crate) struct Compiled<'a> {
     pub(crate) classes: Vec<Class>,
     /// Class by spec; `u32::MAX` if no pending pod has the spec.
     pub(crate) class_of_spec: Vec<u32>,
-    pub(crate) signatures: Vec<Signature>,
+    pub(crate) signatures: IndexVec<SignatureId, Signature>,
     pub(crate) topology_keys: TopologyKeys,
     pub(crate) cells: Cells,
     pub(crate) pools: Vec<PoolUse>,
     pub(crate) shapes: Vec<Shape>,
     /// Shapes by signature and cell: `admits[signature][cell]` contains shape.
-    pub(crate) admits: Vec<Rc<Vec<FixedBitSet>>>,
+    pub(crate) admits: IndexVec<SignatureId, Rc<Vec<FixedBitSet>>>,
     /// Shapes worth opening, and these by ascending price for each cell, computed on first use.
     pub(crate) ranked: OnceCell<(Vec<usize>, Vec<Vec<usize>>)>,
     /// Computed on first use.
@@ -107,7 +108,8 @@ impl<'a> Compiled<'a> {
             if *slot == u32::MAX {
                 *slot = classes.len() as u32;
                 used_specs.push(one.spec);
-                classes.push(Class { spec: one.spec, signature: 0, request: 0, pods: Vec::new() });
+                let signature = signatures.intern(&problem.specs[one.spec]);
+                classes.push(Class { spec: one.spec, signature, request: 0, pods: Vec::new() });
             }
             classes[*slot as usize].pods.push(pod as u32);
         }
@@ -115,9 +117,7 @@ impl<'a> Compiled<'a> {
         let columns = Columns::new(problem, used, rounding);
         let mut vectors = Vectors::default();
         for class in &mut classes {
-            let spec = &problem.specs[class.spec];
-            class.signature = signatures.intern(spec);
-            class.request = vectors.intern(columns.sizes(spec, rounding));
+            class.request = vectors.intern(columns.sizes(&problem.specs[class.spec], rounding));
         }
         let signatures = signatures.all;
         let amounts = classes.iter().flat_map(|class| columns.amounts(&problem.specs[class.spec].requests)).collect();
@@ -127,7 +127,7 @@ impl<'a> Compiled<'a> {
             .iter()
             .map(|daemon| {
                 let id = daemon_signatures.intern(&problem.specs[daemon.spec]);
-                daemon_signatures.all[id as usize].clone()
+                daemon_signatures.all[id].clone()
             })
             .collect();
         let pools: Vec<PoolUse> =
@@ -136,14 +136,14 @@ impl<'a> Compiled<'a> {
         if rounding == Rounding::Down {
             topology_keys = topology_keys.narrow(problem, &pools);
         }
-        let cells = Cells::new(problem, &pools, &signatures, &topology_keys.all());
+        let cells = Cells::new(problem, &pools, &signatures.raw, &topology_keys.all());
         let mut shapes = shapes::build(problem, options, &columns, &cells, &pools, &daemons);
         let mut admits = shapes::admissions(problem, &cells, &pools, &shapes, &signatures, &daemons);
         let width = columns.width();
-        let mut kinds: Vec<(u32, u32)> = classes.iter().map(|class| (class.signature, class.request)).collect();
+        let mut kinds: Vec<(SignatureId, u32)> = classes.iter().map(|class| (class.signature, class.request)).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        let kinds: Vec<(u32, &[i32])> =
+        let kinds: Vec<(SignatureId, &[i32])> =
             kinds.iter().map(|&(signature, request)| (signature, vectors.get(request, width))).collect();
         flexible::hold_back(problem, options, &kinds, &mut shapes, &mut admits);
         Self {

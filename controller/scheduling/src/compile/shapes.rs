@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexSlice, IndexVec};
 use smallvec::SmallVec;
 
 use super::cells::Cells;
 use super::columns::Columns;
 use super::prices::Pricing;
-use super::signatures::{Signature, allows, lifecycle_labels};
+use super::signatures::{Signature, SignatureId, allows, lifecycle_labels};
 use crate::labels;
 use crate::model::{
     Catalogue, NodePool, Operator, Options, PoolState, Problem, Requirement, Requirements, Reservation,
@@ -223,9 +224,9 @@ pub(crate) fn admissions(
     cells: &Cells,
     pools: &[PoolUse],
     shapes: &[Shape],
-    signatures: &[Signature],
+    signatures: &IndexSlice<SignatureId, [Signature]>,
     daemons: &[Signature],
-) -> Vec<Vec<FixedBitSet>> {
+) -> IndexVec<SignatureId, Vec<FixedBitSet>> {
     let offering_keys = cells.offering_keys();
     let nothing = Requirements::new();
     let of_pool = |pool: usize| {

@@ -1,9 +1,19 @@
 //! Signatures: node constraints from selector, affinity, volumes and tolerations, shared by all pods that have them.
 
+use index_vec::IndexVec;
 use rustc_hash::FxHashMap;
 
+use crate::index::index_type;
 use crate::labels;
 use crate::model::{HostPort, Operator, PodSpec, Requirement, Requirements, Taint, Toleration};
+
+index_type! {
+    /// Position in [`Compiled::signatures`], or beyond them of a signature that [`Grouped`] adds.
+    ///
+    /// [`Compiled::signatures`]: super::Compiled::signatures
+    /// [`Grouped`]: crate::pack::groups::Grouped
+    pub(crate) struct SignatureId;
+}
 
 /// A set of constraints on nodes. A pod may run where one of `alternatives` holds and its taints are tolerated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -66,14 +76,14 @@ type Words<'a> = (&'a Requirements, &'a [Requirements], &'a [Requirements], &'a 
 /// Distinct signatures.
 #[derive(Debug, Default)]
 pub(crate) struct Signatures<'a> {
-    pub(crate) all: Vec<Signature>,
-    ids: FxHashMap<Signature, u32>,
+    pub(crate) all: IndexVec<SignatureId, Signature>,
+    ids: FxHashMap<Signature, SignatureId>,
     /// Ids by these parts: most pods share them with an earlier pod.
-    heard: FxHashMap<Words<'a>, u32>,
+    heard: FxHashMap<Words<'a>, SignatureId>,
 }
 
 impl<'a> Signatures<'a> {
-    pub(crate) fn intern(&mut self, spec: &'a PodSpec) -> u32 {
+    pub(crate) fn intern(&mut self, spec: &'a PodSpec) -> SignatureId {
         let words: Words<'a> =
             (&spec.node_selector, &spec.node_terms, &spec.volume_terms, &spec.tolerations, &spec.host_ports);
         if let Some(&id) = self.heard.get(&words) {
@@ -84,13 +94,12 @@ impl<'a> Signatures<'a> {
         id
     }
 
-    fn understand(&mut self, spec: &PodSpec) -> u32 {
+    fn understand(&mut self, spec: &PodSpec) -> SignatureId {
         let signature = Signature::of(spec);
         if let Some(&id) = self.ids.get(&signature) {
             return id;
         }
-        let id = self.all.len() as u32;
-        self.all.push(signature.clone());
+        let id = self.all.push(signature.clone());
         self.ids.insert(signature, id);
         id
     }

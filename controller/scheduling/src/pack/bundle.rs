@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::groups::{Group, GroupId, Grouped};
-use crate::compile::{Compiled, HostRuleId, Part, fits};
+use crate::compile::{Compiled, HostRuleId, Part, SignatureId, fits};
 
 /// Rules that a unit is a target of, with the number of targets that it counts as; sorted by rule.
 type Targets<R> = SmallVec<[(R, i32); 2]>;
@@ -46,7 +46,7 @@ struct Followers<'a> {
     /// True if some bound pod is a target, by subject.
     bound_targets: FxHashMap<u32, bool>,
     /// Shapes admitted in some cell, by signature.
-    admitted: FxHashMap<u32, FixedBitSet>,
+    admitted: FxHashMap<SignatureId, FixedBitSet>,
     /// Room of the existing nodes.
     rooms: Vec<Vec<i32>>,
 }
@@ -146,7 +146,7 @@ impl<'a> Followers<'a> {
         let one = &grouped.groups[group];
         let admitted = self.admitted.entry(one.signature).or_insert_with(|| {
             let mut all = FixedBitSet::with_capacity(self.compiled.shapes.len());
-            grouped.admits[one.signature as usize].iter().for_each(|set| all.union_with(set));
+            grouped.admits[one.signature].iter().for_each(|set| all.union_with(set));
             all
         });
         let times = |room: &[i32]| {
@@ -207,7 +207,7 @@ fn most_beside(grouped: &Grouped, follower: GroupId, host: GroupId) -> usize {
 
 /// Returns the shapes that admit units of both groups in some cell.
 fn admitted_together(compiled: &Compiled<'_>, grouped: &Grouped, (one, other): (GroupId, GroupId)) -> FixedBitSet {
-    let admits = |group: GroupId| &grouped.admits[grouped.groups[group].signature as usize];
+    let admits = |group: GroupId| &grouped.admits[grouped.groups[group].signature];
     let mut common = FixedBitSet::with_capacity(compiled.shapes.len());
     for (one, other) in admits(one).iter().zip(admits(other).iter()) {
         let mut both = one.clone();

@@ -169,7 +169,7 @@ fn candidate(construction: &Construction<'_>, round: &Round, shape: usize, cell:
     let promise = construction.settings.regard(promise, price, shape_index.cheapest(cell));
     let width = shape_index.compiled.columns.width();
     let stage = |&kind: &KindId| {
-        let signature = construction.unplaced.kinds[kind].signature as usize;
+        let signature = construction.unplaced.kinds[kind].signature;
         if !construction.grouped.admits[signature][cell].contains(shape) {
             return NEVER;
         }

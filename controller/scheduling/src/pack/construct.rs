@@ -22,7 +22,7 @@ use super::pricing::{PriceModel, Round};
 use super::recombine::Patterns;
 use super::remaining_demand::{BatchId, KindId, RemainingDemand};
 use super::shape_index::{Headroom, ShapeIndex};
-use crate::compile::fits;
+use crate::compile::{SignatureId, fits};
 
 /// Node opened by the plan.
 #[derive(Debug, Clone)]
@@ -297,7 +297,7 @@ impl Construction<'_> {
         let (shape, cell) = at;
         let (shape_index, unplaced) = (self.shape_index, &*self.unplaced);
         let mut sizes = vec![0_i32; shape_index.compiled.columns.width()];
-        let mut signatures: Vec<u32> = Vec::new();
+        let mut signatures: Vec<SignatureId> = Vec::new();
         for &(batch, count) in content {
             let kind = &unplaced.kinds[unplaced.batches[batch].kind];
             sizes.iter_mut().zip(&*kind.sizes).for_each(|(sum, &size)| *sum += size * count as i32);
@@ -313,7 +313,7 @@ impl Construction<'_> {
         let found = cheaper.copied().find(|&other| {
             fits(&sizes, &shape_index.compiled.shapes[other].room)
                 && shape_index.weight_of(other) == weight
-                && signatures.iter().all(|&one| self.grouped.admits[one as usize][cell].contains(other))
+                && signatures.iter().all(|&one| self.grouped.admits[one][cell].contains(other))
                 && (self.unlimited || self.headroom.allows(shape_index.compiled, other))
         });
         found.unwrap_or(shape)

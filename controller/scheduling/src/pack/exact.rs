@@ -149,7 +149,7 @@ fn entries(
             let mut admits = 0_u16;
             for (unit, &batch) in batches.iter().enumerate() {
                 let batch = &unplaced.batches[batch];
-                let signature = unplaced.kinds[batch.kind].signature as usize;
+                let signature = unplaced.kinds[batch.kind].signature;
                 if unplaced.masks[batch.mask].contains(cell) && grouped.admits[signature][cell].contains(shape) {
                     admits |= 1 << unit;
                 }

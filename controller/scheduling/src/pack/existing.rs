@@ -1,13 +1,14 @@
 //! Fills existing nodes in order, taking account of the rules of their bound pods.
 
 use fixedbitset::FixedBitSet;
+use index_vec::IndexSlice;
 
 use super::existing_nodes::ExistingNode;
 use super::fill::{FIRST, FillTarget, Filler, NEVER};
 use super::groups::Grouped;
 use super::item_blocks::{Classes, ItemBlocks};
 use super::remaining_demand::{KindId, RemainingDemand};
-use crate::compile::Compiled;
+use crate::compile::{Compiled, SignatureId};
 
 /// Fills the existing nodes. Returns the units placed on each, by position in `standing`.
 pub(crate) fn fill(
@@ -15,7 +16,7 @@ pub(crate) fn fill(
     grouped: &Grouped,
     unplaced: &mut RemainingDemand,
     standing: &mut [ExistingNode],
-    standing_admits: &[FixedBitSet],
+    standing_admits: &IndexSlice<SignatureId, [FixedBitSet]>,
 ) -> Vec<Vec<u32>> {
     let mut placed: Vec<Vec<u32>> = vec![Vec::new(); standing.len()];
     let mut filler = Filler::new(&grouped.rules.host, unplaced);
@@ -34,8 +35,8 @@ pub(crate) fn fill(
         }
         let admitted = |&kind: &KindId| {
             let signature = unplaced.kinds[kind].signature;
-            let parts = &grouped.signature_parts[signature as usize];
-            let admitted = parts.iter().all(|&part| standing_admits[part as usize].contains(position));
+            let parts = &grouped.signature_parts[signature];
+            let admitted = parts.iter().all(|&part| standing_admits[part].contains(position));
             admitted && grouped.confines(signature, one.node)
         };
         let stages: Vec<u8> = classes.example.iter().map(|kind| if admitted(kind) { FIRST } else { NEVER }).collect();

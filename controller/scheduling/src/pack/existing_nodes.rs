@@ -2,11 +2,11 @@
 //! room. Also the values and nodes that count for spreads.
 
 use fixedbitset::FixedBitSet;
-use index_vec::IndexVec;
+use index_vec::{IndexSlice, IndexVec};
 use rustc_hash::FxHashMap;
 
 use super::groups::Grouped;
-use crate::compile::{Compiled, Demand, DomainRuleId, Filter, fits};
+use crate::compile::{Compiled, Demand, DomainRuleId, Filter, SignatureId, fits};
 use crate::labels;
 use crate::model::{Node, Problem, Requirement, Requirements, Resources, Taint};
 use crate::second_round;
@@ -49,7 +49,10 @@ pub(crate) fn room_left(problem: &Problem, node: &Node) -> Resources {
 }
 
 /// Returns for every signature of pods the existing nodes (by position) whose labels and taints it accepts.
-pub(crate) fn standing_admits(compiled: &Compiled<'_>, standing: &[ExistingNode]) -> Vec<FixedBitSet> {
+pub(crate) fn standing_admits(
+    compiled: &Compiled<'_>,
+    standing: &[ExistingNode],
+) -> IndexVec<SignatureId, FixedBitSet> {
     compiled
         .signatures
         .iter()
@@ -236,22 +239,22 @@ pub(crate) fn prices_differ_by_zone(compiled: &Compiled<'_>) -> bool {
 pub(crate) fn reach(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
-    signature: u32,
+    signature: SignatureId,
     sizes: &[i32],
     standing: &[ExistingNode],
-    standing_admits: &[FixedBitSet],
+    standing_admits: &IndexSlice<SignatureId, [FixedBitSet]>,
 ) -> FixedBitSet {
     let mut cells = FixedBitSet::with_capacity(compiled.cells.len());
     let mut known: Vec<Option<bool>> = vec![None; compiled.shapes.len()];
     let mut holds = |shape: usize| *known[shape].get_or_insert_with(|| fits(sizes, &compiled.shapes[shape].room));
     if (0..compiled.shapes.len()).any(&mut holds) {
-        let by_cell = grouped.admits[signature as usize].iter().zip(compiled.offered()).enumerate();
+        let by_cell = grouped.admits[signature].iter().zip(compiled.offered()).enumerate();
         let reached = by_cell.filter(|(_, (admitted, offered))| admitted.intersection(offered).any(&mut holds));
         cells.extend(reached.map(|(cell, _)| cell));
     }
-    let parts = &grouped.signature_parts[signature as usize];
+    let parts = &grouped.signature_parts[signature];
     for (position, one) in standing.iter().enumerate() {
-        let admitted = parts.iter().all(|&part| standing_admits[part as usize].contains(position));
+        let admitted = parts.iter().all(|&part| standing_admits[part].contains(position));
         let confined = grouped.confines(signature, one.node);
         if !cells.contains(one.cell) && admitted && confined && fits(sizes, &one.room) {
             cells.insert(one.cell);

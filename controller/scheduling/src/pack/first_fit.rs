@@ -27,7 +27,7 @@ use super::headroom::Headroom;
 use super::reserved::Reservations;
 use super::zones::{self, Counts};
 use super::{Draft, finish, groups};
-use crate::compile::{CPU, Compiled, DomainRuleId, HostRuleId, MEMORY, Part, fits};
+use crate::compile::{CPU, Compiled, DomainRuleId, HostRuleId, MEMORY, Part, SignatureId, fits};
 use crate::model::{PoolState, PreferencePolicy};
 use crate::solution::{Reason, Solution};
 
@@ -122,7 +122,7 @@ struct Fitting<'a> {
     compiled: &'a Compiled<'a>,
     grouped: &'a Grouped,
     standing: Vec<ExistingNode>,
-    standing_admits: Vec<FixedBitSet>,
+    standing_admits: IndexVec<SignatureId, FixedBitSet>,
     /// Content by position in `standing`.
     on_standing: Vec<Content>,
     claims: Vec<Claim>,
@@ -276,9 +276,9 @@ impl<'a> Fitting<'a> {
     fn standing_takes(&self, position: usize, group: GroupId) -> bool {
         let of = &self.grouped.groups[group];
         let (one, content) = (&self.standing[position], &self.on_standing[position]);
-        let parts = &self.grouped.signature_parts[of.signature as usize];
+        let parts = &self.grouped.signature_parts[of.signature];
         let value = |dimension: usize| self.compiled.cells.value_index(one.cell, dimension);
-        parts.iter().all(|&part| self.standing_admits[part as usize].contains(position))
+        parts.iter().all(|&part| self.standing_admits[part].contains(position))
             && self.grouped.confines(of.signature, one.node)
             && fits(&content.with(&of.sizes), &one.room)
             && !self.is_blocked(&of.part, content)
@@ -318,7 +318,7 @@ impl<'a> Fitting<'a> {
         }
         let sizes = claim.content.with(&of.sizes);
         let compiled = self.compiled;
-        let admits = &self.grouped.admits[of.signature as usize];
+        let admits = &self.grouped.admits[of.signature];
         let mut options: Vec<FixedBitSet> = claim.options.clone();
         let mut all = FixedBitSet::with_capacity(compiled.shapes.len());
         for (set, admitted) in options.iter_mut().zip(&**admits) {

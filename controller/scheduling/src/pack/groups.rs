@@ -10,7 +10,7 @@ use index_vec::IndexVec;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::compile::{Class, Compiled, HostRuleId, Part, Rules, Softness, Subject};
+use crate::compile::{Class, Compiled, HostRuleId, Part, Rules, SignatureId, Softness, Subject};
 use crate::index::index_type;
 use crate::labels;
 use crate::model::{AffinityTerm, BoundPod, NamespaceScope, PodSpec, SpecId, SpreadConstraint};
@@ -24,7 +24,7 @@ index_type! {
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     /// Index in [`Grouped::admits`].
-    pub(crate) signature: u32,
+    pub(crate) signature: SignatureId,
     /// Requests of one unit, by column.
     pub(crate) sizes: Rc<[i32]>,
     pub(crate) part: Part,
@@ -37,11 +37,11 @@ pub(crate) struct Grouped {
     pub(crate) rules: Rules,
     pub(crate) groups: IndexVec<GroupId, Group>,
     /// Shapes admitted in each cell, by signature; signatures of bundles follow those of pods.
-    pub(crate) admits: Vec<Rc<Vec<FixedBitSet>>>,
+    pub(crate) admits: IndexVec<SignatureId, Rc<Vec<FixedBitSet>>>,
     /// Signatures of pods that each signature combines.
-    pub(crate) signature_parts: Vec<Vec<u32>>,
+    pub(crate) signature_parts: IndexVec<SignatureId, Vec<SignatureId>>,
     /// Signatures restricted to a set of existing nodes, by index in the problem.
-    pub(crate) confined: FxHashMap<u32, FixedBitSet>,
+    pub(crate) confined: FxHashMap<SignatureId, FixedBitSet>,
     /// Pods of each bundle.
     pub(crate) bundles: Vec<Vec<u32>>,
     pub(crate) first_bundle: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Grouped {
     /// Cell dimensions that domain rules of each spec are about.
     pub(crate) pinned_of_spec: Vec<FixedBitSet>,
     /// Shapes that can be bought for each signature in some cell; computed on first use.
-    offered: OnceCell<Vec<FixedBitSet>>,
+    offered: OnceCell<IndexVec<SignatureId, FixedBitSet>>,
     /// Cells in which units of each group can be placed; computed on first use.
     pub(crate) reaches: OnceCell<Rc<IndexVec<GroupId, FixedBitSet>>>,
 }
@@ -132,7 +132,7 @@ impl Grouped {
             })
             .collect();
         let admits = compiled.admits.clone();
-        let signature_parts = (0..compiled.signatures.len() as u32).map(|signature| vec![signature]).collect();
+        let signature_parts = compiled.signatures.indices().map(|signature| vec![signature]).collect();
         let first_bundle = problem.pods.len() as u32;
         let mut grouped = Self {
             rules,
@@ -170,7 +170,7 @@ impl Grouped {
     }
 
     /// Returns the shapes that can be bought for pods of `signature` in some cell.
-    pub(crate) fn offered(&self, compiled: &Compiled<'_>, signature: u32) -> &FixedBitSet {
+    pub(crate) fn offered(&self, compiled: &Compiled<'_>, signature: SignatureId) -> &FixedBitSet {
         let all = self.offered.get_or_init(|| {
             let of_signature = |by_cell: &Rc<Vec<FixedBitSet>>| {
                 let mut offered = FixedBitSet::with_capacity(compiled.shapes.len());
@@ -182,7 +182,7 @@ impl Grouped {
             };
             self.admits.iter().map(of_signature).collect()
         });
-        &all[signature as usize]
+        &all[signature]
     }
 
     /// Returns the pods of a unit.
@@ -200,23 +200,22 @@ impl Grouped {
     }
 
     /// Returns a signature like `of` that is restricted to these existing nodes.
-    pub(crate) fn confined_signature(&mut self, of: u32, nodes: FixedBitSet) -> u32 {
-        let mut nowhere = (*self.admits[of as usize]).clone();
+    pub(crate) fn confined_signature(&mut self, of: SignatureId, nodes: FixedBitSet) -> SignatureId {
+        let mut nowhere = (*self.admits[of]).clone();
         nowhere.iter_mut().for_each(FixedBitSet::clear);
-        self.admits.push(Rc::new(nowhere));
-        self.signature_parts.push(self.signature_parts[of as usize].clone());
-        let id = self.admits.len() as u32 - 1;
+        let id = self.admits.push(Rc::new(nowhere));
+        self.signature_parts.push(self.signature_parts[of].clone());
         self.confined.insert(id, nodes);
         id
     }
 
     /// Returns true if units of `signature` may be on existing node `node`, regardless of labels and taints.
-    pub(crate) fn confines(&self, signature: u32, node: usize) -> bool {
+    pub(crate) fn confines(&self, signature: SignatureId, node: usize) -> bool {
         self.confined.get(&signature).is_none_or(|nodes| nodes.contains(node))
     }
 
     /// Returns the signature that admits only what all of `of` admit.
-    pub(crate) fn joint_signature(&mut self, of: &[u32]) -> u32 {
+    pub(crate) fn joint_signature(&mut self, of: &[SignatureId]) -> SignatureId {
         let mut confined: Option<FixedBitSet> = None;
         for nodes in of.iter().filter_map(|signature| self.confined.get(signature)) {
             match &mut confined {
@@ -224,7 +223,7 @@ impl Grouped {
                 None => confined = Some(nodes.clone()),
             }
         }
-        let parts = of.iter().flat_map(|&signature| self.signature_parts[signature as usize].iter().copied());
+        let parts = of.iter().flat_map(|&signature| self.signature_parts[signature].iter().copied());
         let joint = self.joint_of_parts(parts.collect());
         match confined {
             Some(nodes) => self.confined_signature(joint, nodes),
@@ -232,21 +231,22 @@ impl Grouped {
         }
     }
 
-    fn joint_of_parts(&mut self, mut parts: Vec<u32>) -> u32 {
+    fn joint_of_parts(&mut self, mut parts: Vec<SignatureId>) -> SignatureId {
         parts.sort_unstable();
         parts.dedup();
-        if let Some(known) = (0..self.signature_parts.len() as u32).find(|signature| {
-            self.signature_parts[*signature as usize] == parts && !self.confined.contains_key(signature)
-        }) {
+        if let Some(known) = self
+            .signature_parts
+            .indices()
+            .find(|signature| self.signature_parts[*signature] == parts && !self.confined.contains_key(signature))
+        {
             return known;
         }
-        let mut joint: Vec<FixedBitSet> = (*self.admits[parts[0] as usize]).clone();
+        let mut joint: Vec<FixedBitSet> = (*self.admits[parts[0]]).clone();
         for &part in &parts[1..] {
-            joint.iter_mut().zip(&*self.admits[part as usize]).for_each(|(set, other)| set.intersect_with(other));
+            joint.iter_mut().zip(&*self.admits[part]).for_each(|(set, other)| set.intersect_with(other));
         }
-        self.admits.push(Rc::new(joint));
         self.signature_parts.push(parts);
-        self.admits.len() as u32 - 1
+        self.admits.push(Rc::new(joint))
     }
 }
 

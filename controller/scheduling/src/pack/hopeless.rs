@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexVec, index_vec};
 
 use super::{existing_nodes, rival, shares};
-use crate::compile::{Compiled, fits};
+use crate::compile::{Compiled, SignatureId, fits};
 use crate::model::{Catalogue, Options, Problem, Resource, Resources};
 use crate::second_round;
 use crate::solution::{Reason, Solution, Unschedulable};
@@ -70,7 +71,7 @@ fn pods(compiled: &Compiled<'_>) -> FixedBitSet {
     let staying = second_round::staying(problem);
     let rooms: Vec<Resources> =
         staying.into_iter().map(|node| existing_nodes::room_left(problem, &problem.nodes[node])).collect();
-    let mut admitted: Vec<Option<FixedBitSet>> = vec![None; compiled.signatures.len()];
+    let mut admitted: IndexVec<SignatureId, Option<FixedBitSet>> = index_vec![None; compiled.signatures.len()];
     let mut hopeless = FixedBitSet::with_capacity(problem.pods.len());
     for (number, class) in compiled.classes.iter().enumerate() {
         let spec = &problem.specs[class.spec];
@@ -78,9 +79,9 @@ fn pods(compiled: &Compiled<'_>) -> FixedBitSet {
             continue;
         }
         let request = compiled.request(number);
-        let admitted = admitted[class.signature as usize].get_or_insert_with(|| {
+        let admitted = admitted[class.signature].get_or_insert_with(|| {
             let mut all = FixedBitSet::with_capacity(compiled.shapes.len());
-            compiled.admits[class.signature as usize].iter().for_each(|set| all.union_with(set));
+            compiled.admits[class.signature].iter().for_each(|set| all.union_with(set));
             all
         });
         let holds = |shape: usize| fits(request, &compiled.shapes[shape].room);

@@ -107,7 +107,7 @@ pub(crate) fn could_be_held(compiled: &Compiled<'_>, solution: &Solution) -> Vec
         let class = compiled.class_of(one.pod);
         let sizes = compiled.request(class);
         let worth = *known[class].get_or_insert_with(|| {
-            let admits = &compiled.admits[compiled.classes[class].signature as usize];
+            let admits = &compiled.admits[compiled.classes[class].signature];
             let mut shapes = compiled.shapes.iter().enumerate();
             shapes.any(|(shape, one)| fits(sizes, &one.room) && admits.iter().any(|set| set.contains(shape)))
                 || standing.iter().any(|node| fits(sizes, &node.room))
@@ -133,8 +133,8 @@ fn find_room(compiled: &Compiled<'_>, again: &Problem, left: &mut Vec<usize>) {
         let class = compiled.class_of(pod);
         *known[class].get_or_insert_with(|| {
             let of = &compiled.classes[class];
-            let (signature, asked) = (&compiled.signatures[of.signature as usize], &again.specs[of.spec].requests);
-            let admits = &compiled.admits[of.signature as usize];
+            let (signature, asked) = (&compiled.signatures[of.signature], &again.specs[of.spec].requests);
+            let admits = &compiled.admits[of.signature];
             let sizes = compiled.request(class);
             let mut shapes = compiled.shapes.iter().enumerate().filter(|&(shape, _)| opens[shape]);
             let mut nodes = again.nodes.iter().zip(&rooms);

@@ -159,7 +159,7 @@ impl<'a> Choice<'a> {
     ) -> Option<(usize, Content)> {
         let shape = &self.shape_index.compiled.shapes[pattern.shape];
         let admitted = |cell: usize| {
-            let mut kinds = pattern.content.iter().map(|&(kind, _)| unplaced.kinds[kind].signature as usize);
+            let mut kinds = pattern.content.iter().map(|&(kind, _)| unplaced.kinds[kind].signature);
             kinds.all(|signature| self.grouped.admits[signature][cell].contains(pattern.shape))
         };
         let waiting = |cell: usize| {

@@ -14,7 +14,7 @@ use super::fill::Content;
 use super::groups::{Group, Grouped};
 use super::rulesets::{Ruleset, RulesetId, Rulesets};
 use super::zones::{MaskId, Placed, Zoned};
-use crate::compile::{Compiled, HostRule, HostRuleId, fits};
+use crate::compile::{Compiled, HostRule, HostRuleId, SignatureId, fits};
 use crate::index::index_type;
 
 index_type! {
@@ -33,7 +33,7 @@ type Sizes = Rc<[i32]>;
 /// Size and signature of pods, and where nodes are opened for them.
 #[derive(Debug, Clone)]
 pub(crate) struct ItemType {
-    pub(crate) signature: u32,
+    pub(crate) signature: SignatureId,
     pub(crate) sizes: Rc<[i32]>,
     /// Pools with nodes for them in their cells: the heaviest pool of one zone may have none in another.
     pub(crate) pools: Rc<FixedBitSet>,
@@ -66,7 +66,7 @@ struct PoolReach<'a> {
     /// True if all pools have the same weight: then nothing depends on where they have nodes.
     alike: bool,
     /// By signature, sizes and mask.
-    known: FxHashMap<(u32, Sizes, MaskId), Rc<FixedBitSet>>,
+    known: FxHashMap<(SignatureId, Sizes, MaskId), Rc<FixedBitSet>>,
 }
 
 /// All units left to place.
@@ -111,7 +111,7 @@ impl<'a> PoolReach<'a> {
         let found = self.known.entry((group.signature, Rc::clone(&group.sizes), mask)).or_insert_with(|| {
             let mut pools = FixedBitSet::with_capacity(compiled.problem.pools.len());
             for cell in cells.ones() {
-                for shape in grouped.admits[group.signature as usize][cell].intersection(&compiled.bought()[cell]) {
+                for shape in grouped.admits[group.signature][cell].intersection(&compiled.bought()[cell]) {
                     let one = &compiled.shapes[shape];
                     if !pools.contains(one.pool) && fits(&group.sizes, &one.room) {
                         pools.insert(one.pool);
@@ -127,7 +127,7 @@ impl<'a> PoolReach<'a> {
 impl RemainingDemand {
     pub(crate) fn new(compiled: &Compiled<'_>, grouped: &Grouped, zoned: &Zoned) -> Self {
         let mut reach = PoolReach::new(compiled, grouped);
-        let mut kind_ids: FxHashMap<(u32, Sizes, Rc<FixedBitSet>), KindId> = FxHashMap::default();
+        let mut kind_ids: FxHashMap<(SignatureId, Sizes, Rc<FixedBitSet>), KindId> = FxHashMap::default();
         let mut ruleset_ids: FxHashMap<Rc<Ruleset>, RulesetId> = FxHashMap::default();
         let mut batch_ids: FxHashMap<(KindId, RulesetId, MaskId), BatchId> = FxHashMap::default();
         let mut kinds: IndexVec<KindId, ItemType> = IndexVec::new();

@@ -102,7 +102,7 @@ impl Reservations {
             let (shape, cell) = (entry.shape, entry.cell);
             let weight = shape_index.weight_of(shape);
             let stage = |&kind: &KindId| match tiers[kind] {
-                _ if !grouped.admits[signature(unplaced, kind) as usize][cell].contains(shape) => NEVER,
+                _ if !grouped.admits[signature(unplaced, kind)][cell].contains(shape) => NEVER,
                 tier if tier <= weight => FIRST,
                 _ => TOPS_UP,
             };
@@ -175,7 +175,7 @@ fn reserved_tiers(
 ) -> IndexVec<KindId, i32> {
     let tier = |(kind, &tier): (KindId, &i32)| {
         let one = &unplaced.kinds[kind];
-        let admits = &grouped.admits[one.signature as usize];
+        let admits = &grouped.admits[one.signature];
         let reserved = compiled.shapes.iter().enumerate().filter(|&(number, shape)| {
             let mut cells = shape.reserved.iter().map(|reserved| reserved.cell);
             fits(&one.sizes, &shape.room) && cells.any(|cell| admits[cell].contains(number))
@@ -199,7 +199,7 @@ fn holds(compiled: &Compiled<'_>, grouped: &Grouped, node: &OpenedNode, entry: &
             compiled.cells.value_index(entry.cell, dimension) == compiled.cells.value_index(node.cell, dimension)
         })
     };
-    let admits = |class: usize| &compiled.admits[compiled.classes[class].signature as usize][entry.cell];
+    let admits = |class: usize| &compiled.admits[compiled.classes[class].signature][entry.cell];
     fits(&sizes, &compiled.shapes[entry.shape].room)
         && pinned()
         && pods().all(|class| admits(class).contains(entry.shape))

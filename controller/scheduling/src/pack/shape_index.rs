@@ -1,7 +1,7 @@
 //! Shapes for construction: without dominated ones, ordered by price, with the limits of their pools.
 
 use fixedbitset::FixedBitSet;
-use index_vec::{IndexSlice, IndexVec};
+use index_vec::{Idx, IndexSlice, IndexVec};
 use rustc_hash::FxHashMap;
 
 use super::fill::Content;
@@ -9,7 +9,7 @@ use super::groups::Grouped;
 pub(crate) use super::headroom::Headroom;
 use super::item_blocks::Classes;
 use super::remaining_demand::{KindId, RemainingDemand};
-use crate::compile::{Compiled, fits};
+use crate::compile::{Compiled, SignatureId, fits};
 use crate::pack::relaxation::fluid::{Demands, Source};
 
 /// Maximum number of rows of the fluid program; beyond it the signatures with the fewest units are merged.
@@ -72,7 +72,7 @@ impl<'a> ShapeIndex<'a> {
     /// Assigns kinds to groups of the fluid program: kinds that may use the same shapes share rows. If there are too
     /// many groups, those with the fewest units are merged, which only loosens the program.
     fn group(&mut self, grouped: &Grouped, unplaced: &RemainingDemand, weighted: bool) {
-        let mut offered: FxHashMap<(u32, i32), FixedBitSet> = FxHashMap::default();
+        let mut offered: FxHashMap<(SignatureId, i32), FixedBitSet> = FxHashMap::default();
         let mut ids: FxHashMap<FixedBitSet, usize> = FxHashMap::default();
         let mut sets: Vec<FixedBitSet> = Vec::new();
         let mut demand: Vec<usize> = Vec::new();
@@ -171,7 +171,7 @@ impl<'a> ShapeIndex<'a> {
         let Some(tightest) = tightest.filter(|_| one.cheapest < one.price[cell]) else { return cell };
         let goes = |cell: &usize| {
             batches().all(|batch| {
-                let signature = unplaced.kinds[batch.kind].signature as usize;
+                let signature = unplaced.kinds[batch.kind].signature;
                 unplaced.masks[batch.mask].contains(*cell) && grouped.admits[signature][*cell].contains(shape)
             })
         };
@@ -235,9 +235,9 @@ fn undominated(compiled: &Compiled<'_>) -> Vec<usize> {
     // One bit row per shape of the (signature, cell) pairs it serves; equal rows are compared once.
     let cells = compiled.cells.len();
     let mut served = vec![FixedBitSet::with_capacity(compiled.admits.len() * cells); compiled.shapes.len()];
-    for (signature, by_cell) in compiled.admits.iter().enumerate() {
+    for (signature, by_cell) in compiled.admits.iter_enumerated() {
         for (cell, set) in by_cell.iter().enumerate() {
-            set.ones().for_each(|shape| served[shape].insert(signature * cells + cell));
+            set.ones().for_each(|shape| served[shape].insert(signature.index() * cells + cell));
         }
     }
     order.retain(|&shape| !served[shape].is_clear());

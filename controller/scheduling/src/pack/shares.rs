@@ -26,7 +26,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use super::leftovers;
-use crate::compile::{PoolUse, Selection, Signatures, is_decided, is_wide, topology_values};
+use crate::compile::{PoolUse, Selection, SignatureId, Signatures, is_decided, is_wide, topology_values};
 use crate::explain::Costly;
 use crate::labels::HOSTNAME;
 use crate::model::{
@@ -477,7 +477,7 @@ pub(super) fn place_after(
 /// in them.
 fn keep_representatives(problem: &mut Problem, loads: &[Load]) {
     let mut keys: BTreeSet<Arc<str>> = BTreeSet::new();
-    let mut asked: BTreeMap<(u32, &Resources), usize> = BTreeMap::new();
+    let mut asked: BTreeMap<(SignatureId, &Resources), usize> = BTreeMap::new();
     let mut signatures = Signatures::default();
     for load in loads {
         let spec = &problem.specs[load.spec];
@@ -489,7 +489,7 @@ fn keep_representatives(problem: &mut Problem, loads: &[Load]) {
         .catalogues
         .iter()
         .map(|types| {
-            let mut suiting: FxHashMap<u32, FixedBitSet> = FxHashMap::default();
+            let mut suiting: FxHashMap<SignatureId, FixedBitSet> = FxHashMap::default();
             let mut order: Vec<usize> = (0..types.len()).filter(|&number| !types.offers(number).is_empty()).collect();
             let price =
                 |number: usize| types.offers(number).iter().map(|offer| offer.price).fold(f64::INFINITY, f64::min);
@@ -499,7 +499,7 @@ fn keep_representatives(problem: &mut Problem, loads: &[Load]) {
             for (&(signature, requests), &pods) in &asked {
                 let suits = suiting.entry(signature).or_insert_with(|| {
                     let mut set = FixedBitSet::with_capacity(types.len());
-                    for alternative in &signatures.all[signature as usize].alternatives {
+                    for alternative in &signatures.all[signature].alternatives {
                         set.union_with(&types.suiting(alternative));
                     }
                     set

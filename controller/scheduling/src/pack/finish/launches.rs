@@ -8,7 +8,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::compile::{Compiled, FREE};
+use crate::compile::{Compiled, FREE, SignatureId};
 use crate::labels;
 use crate::model::{Operator, PreferencePolicy, Requirement, Requirements, WeightedNodeTerm};
 use crate::pack::construct::OpenedNode;
@@ -31,7 +31,7 @@ struct Statement<'a> {
     preferred: &'a [WeightedNodeTerm],
     /// Dimensions constrained by the domain rules of the spec.
     pinned: &'a FixedBitSet,
-    signature: u32,
+    signature: SignatureId,
 }
 
 /// Key of the requirements of a launch.
@@ -54,7 +54,7 @@ struct Scope {
     pool: usize,
     /// Cells in which the requirements hold.
     cells: Vec<usize>,
-    signatures: SmallVec<[u32; 8]>,
+    signatures: SmallVec<[SignatureId; 8]>,
     /// Requirements, set if a signature has several terms: the signature admits more than the term that was chosen.
     narrowed: Option<Requirements>,
     reserved: Option<(usize, usize)>,
@@ -310,11 +310,11 @@ impl<'a> Launches<'a> {
     /// Returns the index of the range of types with an offering that the requirements allow, regardless of size.
     fn range(&mut self, terms: &Terms, requirements: &Requirements) -> usize {
         let compiled = self.compiled;
-        let mut signatures: SmallVec<[u32; 8]> =
+        let mut signatures: SmallVec<[SignatureId; 8]> =
             terms.statements.iter().map(|&statement| self.statements[statement as usize].signature).collect();
         signatures.sort_unstable();
         signatures.dedup();
-        let several = signatures.iter().any(|&one| compiled.signatures[one as usize].alternatives.len() > 1);
+        let several = signatures.iter().any(|&one| compiled.signatures[one].alternatives.len() > 1);
         let holds = |&cell: &usize| self.holds_in(requirements, cell, terms.pool) && !self.adds_domain(terms, cell);
         let scope = Scope {
             pool: terms.pool,
@@ -352,7 +352,7 @@ impl Range {
                 continue;
             }
             let admitted = |cell: usize| {
-                scope.signatures.iter().all(|&signature| compiled.admits[signature as usize][cell].contains(shape))
+                scope.signatures.iter().all(|&signature| compiled.admits[signature][cell].contains(shape))
             };
             let offered = |cell: usize| types[one.instance_type].offerings.get(one.offering[cell] as usize);
             // The price as offered: while packing, free offerings have a minimum price.

@@ -77,7 +77,7 @@ impl<'a> Market<'a> {
         let groups = self.grouped.groups.iter();
         let by_group: Vec<Vec<i32>> = groups
             .map(|group| {
-                let admits = &self.grouped.admits[group.signature as usize];
+                let admits = &self.grouped.admits[group.signature];
                 let holds = |offer: &&Offer| {
                     admits[offer.cell].contains(offer.shape)
                         && fits(&group.sizes, &self.compiled.shapes[offer.shape].room)
@@ -123,7 +123,7 @@ impl<'a> Market<'a> {
     /// Returns true if the signatures of all `groups` admit the offer.
     pub(super) fn admits(&self, offer: &Offer, mut groups: impl Iterator<Item = GroupId>) -> bool {
         groups.all(|group| {
-            let signature = self.grouped.groups[group].signature as usize;
+            let signature = self.grouped.groups[group].signature;
             self.grouped.admits[signature][offer.cell].contains(offer.shape)
         })
     }

@@ -1,11 +1,11 @@
 //! Nodes of a plan during local search: bought, reserved and existing ones.
 
-use index_vec::{IndexVec, index_vec};
+use index_vec::{IndexSlice, IndexVec, index_vec};
 use smallvec::SmallVec;
 
 use super::market::{Market, Offer};
 use super::tally::Tally;
-use crate::compile::{Compiled, HostRuleId, Part, fits};
+use crate::compile::{Compiled, HostRuleId, Part, SignatureId, fits};
 use crate::pack::construct::OpenedNode;
 use crate::pack::existing_nodes::ExistingNode;
 use crate::pack::groups::{GroupId, Grouped};
@@ -45,7 +45,7 @@ pub(super) struct Table<'a> {
     pub(super) grouped: &'a Grouped,
     pub(super) market: &'a Market<'a>,
     pub(super) standing: &'a [ExistingNode],
-    pub(super) standing_admits: &'a [fixedbitset::FixedBitSet],
+    pub(super) standing_admits: &'a IndexSlice<SignatureId, [fixedbitset::FixedBitSet]>,
     pub(super) tally: Tally<'a>,
     pub(super) seats: Vec<Seat>,
     /// Price of the bought nodes, in USD per hour.
@@ -140,13 +140,13 @@ impl Table<'_> {
                 return self.market.cheapest(place, offer, &sizes, groups, most).map(Kind::Bought);
             }
             Kind::Reserved(shape, cell, ..) => {
-                self.grouped.admits[of.signature as usize][cell].contains(shape)
+                self.grouped.admits[of.signature][cell].contains(shape)
                     && fits(&sizes, &self.compiled.shapes[shape].room)
             }
             Kind::ExistingNode(position) => {
                 let one = &self.standing[position];
-                let parts = &self.grouped.signature_parts[of.signature as usize];
-                parts.iter().all(|&part| self.standing_admits[part as usize].contains(position))
+                let parts = &self.grouped.signature_parts[of.signature];
+                parts.iter().all(|&part| self.standing_admits[part].contains(position))
                     && self.grouped.confines(of.signature, one.node)
                     && fits(&sizes, &one.room)
             }

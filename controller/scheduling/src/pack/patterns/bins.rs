@@ -115,7 +115,7 @@ impl Generation<'_> {
         for (_, cell) in cells {
             let goes = |batch: &BatchId| {
                 let one = &unplaced.batches[*batch];
-                let signature = unplaced.kinds[one.kind].signature as usize;
+                let signature = unplaced.kinds[one.kind].signature;
                 let is_admitted = self.grouped.admits[signature][cell].contains(market.shape);
                 one.left() > 0 && is_admitted && unplaced.masks[one.mask].contains(cell)
             };
@@ -160,7 +160,7 @@ impl Generation<'_> {
                 (0..count).for_each(|_| filler.preload(&rules.owns, &rules.targets));
             }
             let stage = |&kind: &KindId| {
-                let signature = unplaced.kinds[kind].signature as usize;
+                let signature = unplaced.kinds[kind].signature;
                 let admitted: &FixedBitSet = &self.grouped.admits[signature][bin.cell];
                 if admitted.contains(bin.shape) { FIRST } else { NEVER }
             };
@@ -186,7 +186,7 @@ impl Generation<'_> {
         let goes = |shape: usize, cell: usize| {
             bin.content.iter().all(|&(batch, _)| {
                 let one = &unplaced.batches[batch];
-                let signature = unplaced.kinds[one.kind].signature as usize;
+                let signature = unplaced.kinds[one.kind].signature;
                 unplaced.masks[one.mask].contains(cell) && self.grouped.admits[signature][cell].contains(shape)
             })
         };

@@ -256,7 +256,7 @@ pub(super) fn markets(whole: &Whole<'_, '_>, scope: &Scope, rows: &[Row]) -> Opt
         for (cell, price) in cells.filter(|(_, price)| price.is_finite()) {
             let goes = |row: &usize| {
                 let row = &rows[*row];
-                let signature = unplaced.kinds[row.kind].signature as usize;
+                let signature = unplaced.kinds[row.kind].signature;
                 let mut masks = row.batches.iter().map(|&batch| unplaced.batches[batch].mask);
                 grouped.admits[signature][cell].contains(shape) && masks.any(|mask| unplaced.masks[mask].contains(cell))
             };

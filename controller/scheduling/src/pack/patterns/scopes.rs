@@ -148,7 +148,7 @@ impl Whole<'_, '_> {
             self.shape_index.weight_of(*shape) >= tier && fits(&kind.sizes, &compiled.shapes[*shape].room)
         };
         self.unplaced.masks[one.mask].intersection(cells).any(|cell| {
-            let admitted = &self.grouped.admits[kind.signature as usize][cell];
+            let admitted = &self.grouped.admits[kind.signature][cell];
             self.shape_index.by_price[cell].iter().rev().any(|shape| admitted.contains(*shape) && holds(shape))
         })
     }

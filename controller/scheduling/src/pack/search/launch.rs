@@ -32,7 +32,7 @@ pub(super) fn launches_at(
 /// pods and others do not distinguish from it; `i32::MIN` if none can.
 pub(super) fn tiers(input: &SearchInput<'_>, group: &Group) -> Vec<i32> {
     let compiled = input.compiled;
-    let admits = &input.grouped.admits[group.signature as usize];
+    let admits = &input.grouped.admits[group.signature];
     let cells = compiled.cells.len();
     let mut heaviest = vec![i32::MIN; cells];
     for (shape, one) in compiled.shapes.iter().enumerate().filter(|(_, one)| fits(&group.sizes, &one.room)) {
@@ -63,7 +63,7 @@ impl Search<'_> {
         let one = &self.pieces[piece];
         let node = &self.seats[seat];
         if let Some(position) = node.standing {
-            return input.standing_admits[one.signature as usize].contains(position)
+            return input.standing_admits[one.signature].contains(position)
                 && fits(&self.with_shared_volumes(node, position), &input.standing[position].room);
         }
         // Limits and reservations are checked when all pods are placed.
@@ -82,7 +82,7 @@ impl Search<'_> {
         let suits = move |shape: usize| {
             fits(&seat.sizes, &input.compiled.shapes[shape].room)
                 && (limited || members().any(|member| member.tiers[cell] <= input.shape_index.weight_of(shape)))
-                && members().all(|member| input.grouped.admits[member.signature as usize][cell].contains(shape))
+                && members().all(|member| input.grouped.admits[member.signature][cell].contains(shape))
         };
         self.launches_at[cell].iter().copied().filter(move |launch| suits(launch.shape))
     }
@@ -148,7 +148,7 @@ impl Search<'_> {
     /// Returns true if a node of a pool heavier than `weight` could still be bought for the pod alone.
     fn finds_heavier(&self, piece: &Piece<'_>, cell: usize, weight: i32) -> bool {
         let input = self.input;
-        let admits = &input.grouped.admits[piece.signature as usize];
+        let admits = &input.grouped.admits[piece.signature];
         let cells = self.launches_at.iter().enumerate().filter(|&(at, _)| alike(input, piece.unit, cell, at));
         let bought = cells.flat_map(|(at, launches)| launches.iter().map(move |launch| (at, launch)));
         bought.filter(|(_, launch)| launch.reserved.is_none()).any(|(at, launch)| {

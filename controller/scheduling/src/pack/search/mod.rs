@@ -13,7 +13,7 @@ use fixedbitset::FixedBitSet;
 use index_vec::{IndexSlice, IndexVec, index_vec};
 use smallvec::SmallVec;
 
-use crate::compile::{Compiled, DomainRuleId, HostRuleId, Part};
+use crate::compile::{Compiled, DomainRuleId, HostRuleId, Part, SignatureId};
 use crate::pack::Draft;
 use crate::pack::construct::OpenedNode;
 use crate::pack::existing_nodes::ExistingNode;
@@ -31,7 +31,7 @@ const MOST_STEPS: usize = 30_000;
 /// Pod to place.
 struct Piece<'a> {
     unit: u32,
-    signature: u32,
+    signature: SignatureId,
     sizes: &'a [i32],
     part: &'a Part,
     group: GroupId,
@@ -72,7 +72,7 @@ pub(crate) struct SearchInput<'a> {
     pub(crate) grouped: &'a Grouped,
     pub(crate) shape_index: &'a ShapeIndex<'a>,
     pub(crate) standing: &'a [ExistingNode],
-    pub(crate) standing_admits: &'a [FixedBitSet],
+    pub(crate) standing_admits: &'a IndexSlice<SignatureId, [FixedBitSet]>,
     /// Values that count for the minimum of a spread, by domain rule.
     pub(crate) counting: &'a IndexSlice<DomainRuleId, [FixedBitSet]>,
     /// Counts of bound pods.

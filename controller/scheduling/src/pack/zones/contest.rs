@@ -6,7 +6,7 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use super::{ZonePolicy, Zoning};
-use crate::compile::{Demand, DomainRuleId, fits};
+use crate::compile::{Demand, DomainRuleId, SignatureId, fits};
 use crate::pack::groups::GroupId;
 
 /// Rule, and the highest number of targets in a value that still allows a unit.
@@ -17,7 +17,7 @@ type Aim = (DomainRuleId, i32);
 pub(super) type Cost = (i32, f64);
 
 /// Key of costs: signature, sizes, number of units that go together, dimension.
-pub(super) type Asked = (u32, Rc<[i32]>, usize, usize);
+pub(super) type Asked = (SignatureId, Rc<[i32]>, usize, usize);
 
 /// Rank of a value for a unit, lowest first: violates spreads of others, targets of its own rules there, targets of
 /// others' rules, cost, load, index of the value. The number of values stands for the absence of the label.
@@ -152,7 +152,7 @@ impl Zoning<'_> {
         }
         let compiled = self.compiled;
         let values = compiled.cells.dimensions[dimension].values.len();
-        let admits = &self.grouped.admits[of.signature as usize];
+        let admits = &self.grouped.admits[of.signature];
         let mut costs: Vec<Cost> = vec![(i32::MAX, f64::INFINITY); values + 1];
         for (number, shape) in compiled.shapes.iter().enumerate() {
             let nodes = nodes(&of.sizes, &shape.room, together);
@@ -174,10 +174,10 @@ impl Zoning<'_> {
                 }
             }
         }
-        let parts = &self.grouped.signature_parts[of.signature as usize];
+        let parts = &self.grouped.signature_parts[of.signature];
         for (position, one) in self.standing.iter().enumerate() {
             let value = compiled.cells.value_index(one.cell, dimension).unwrap_or(values);
-            let admitted = parts.iter().all(|&part| self.standing_admits[part as usize].contains(position));
+            let admitted = parts.iter().all(|&part| self.standing_admits[part].contains(position));
             if admitted && self.grouped.confines(of.signature, one.node) && fits(&of.sizes, &one.room) {
                 costs[value] = (i32::MIN, 0.0);
             }

@@ -20,7 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::existing_nodes::{self, ExistingNode};
 use super::groups::{GroupId, Grouped};
-use crate::compile::{CPU, Compiled, Demand, DomainRuleId, MEMORY};
+use crate::compile::{CPU, Compiled, Demand, DomainRuleId, MEMORY, SignatureId};
 use crate::index::index_type;
 use crate::solution::Reason;
 
@@ -65,7 +65,7 @@ struct Zoning<'a> {
     compiled: &'a Compiled<'a>,
     grouped: &'a Grouped,
     standing: &'a [ExistingNode],
-    standing_admits: &'a [FixedBitSet],
+    standing_admits: &'a IndexSlice<SignatureId, [FixedBitSet]>,
     dimension_of: IndexVec<DomainRuleId, usize>,
     counting: IndexVec<DomainRuleId, FixedBitSet>,
     /// Values in which no node counts, by rule.
@@ -102,7 +102,7 @@ pub(crate) fn assign(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
     standing: &[ExistingNode],
-    standing_admits: &[FixedBitSet],
+    standing_admits: &IndexSlice<SignatureId, [FixedBitSet]>,
     without: &FxHashSet<u32>,
     zone_policy: ZonePolicy,
 ) -> Zoned {
@@ -175,7 +175,7 @@ fn total_sizes(grouped: &Grouped, width: usize) -> Vec<f64> {
 
 impl Zoning<'_> {
     fn reaches(&self) -> IndexVec<GroupId, FixedBitSet> {
-        let mut known: FxHashMap<(u32, &[i32]), FixedBitSet> = FxHashMap::default();
+        let mut known: FxHashMap<(SignatureId, &[i32]), FixedBitSet> = FxHashMap::default();
         let groups = self.grouped.groups.iter();
         groups
             .map(|group| {
