@@ -7,7 +7,7 @@
 use fixedbitset::FixedBitSet;
 use index_vec::{IndexSlice, index_vec};
 
-use crate::compile::{CPU, MEMORY, fits};
+use crate::compile::{CPU, MEMORY, cells_in, fits};
 use crate::pack::groups::Grouped;
 use crate::pack::patterns::{self, EXACT, Part};
 use crate::pack::relaxation::envelope::{self, Envelope, Valued};
@@ -84,7 +84,7 @@ impl Proof<'_> {
         let mut open: Vec<(f64, usize, f64)> = Vec::new();
         for &shape in self.shape_index.basic {
             let one = &compiled.shapes[shape];
-            let price = cells.ones().map(|cell| one.price[cell]).fold(f64::INFINITY, f64::min);
+            let price = cells_in(cells).map(|cell| one.price[cell]).fold(f64::INFINITY, f64::min);
             if price.is_finite() {
                 let envelope = self.envelope(shape, &self.kinds(shape, &values), &values);
                 open.push((envelope.most * (1.0 + 1e-12) / price, shape, price));

@@ -109,7 +109,7 @@ fn dearest_pod(compiled: &Compiled<'_>, grouped: &Grouped, unplaced: &RemainingD
         let admits = &grouped.admits[kind.signature];
         let shapes = compiled.shapes.iter().enumerate().filter(|(_, shape)| fits(&kind.sizes, &shape.room));
         let prices = shapes.flat_map(|(number, shape)| {
-            let bought = shape.price.iter().copied().enumerate();
+            let bought = shape.price.iter_enumerated().map(|(cell, &price)| (cell, price));
             let reserved = shape.reserved.iter().map(|one| (one.cell, one.price));
             bought.chain(reserved).filter(move |&(cell, _)| admits[cell].contains(number)).map(|(_, price)| price)
         });

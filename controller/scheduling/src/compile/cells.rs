@@ -9,12 +9,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
+use index_vec::{Idx, IndexVec};
 use rustc_hash::FxHashMap;
 
 use super::shapes::PoolUse;
 use super::signatures::Signature;
+use crate::index::index_type;
 use crate::labels;
 use crate::model::{Catalogue, InstanceType, Labels, Problem, Requirement, Requirements};
+
+index_type! {
+    /// Position among the [`Cells`].
+    pub(crate) struct CellId;
+}
+
+/// Returns the cells of a mask, ascending.
+pub(crate) fn cells_in(mask: &FixedBitSet) -> impl Iterator<Item = CellId> {
+    mask.ones().map(CellId::from_usize)
+}
 
 /// A label in which cells differ.
 #[derive(Debug, Clone)]
@@ -61,14 +73,14 @@ impl Dimension {
 pub(crate) struct Cells {
     pub(crate) dimensions: Vec<Dimension>,
     /// Value of each dimension by cell; `None`: the label is absent, or has a value that occurs in no constraint.
-    cells: Vec<Vec<Option<u32>>>,
+    cells: IndexVec<CellId, Vec<Option<u32>>>,
     /// The same by dimension and cell; [`NO_VALUE`] for `None`.
-    columns: Vec<Vec<u32>>,
+    columns: Vec<IndexVec<CellId, u32>>,
     /// Maximum number of cells for one kind of type in one offering.
     each: usize,
     /// Values that some pod names, by dimension: they are kept if not all combinations are.
     named: Vec<FixedBitSet>,
-    ids: FxHashMap<Vec<Option<u32>>, usize>,
+    ids: FxHashMap<Vec<Option<u32>>, CellId>,
     offering_keys: Vec<Arc<str>>,
     /// By catalogue.
     openings: Vec<Openings>,
@@ -130,7 +142,7 @@ impl Cells {
         let mentioned = mentioned_values(&keys, signatures);
         let mut cells = Self {
             dimensions: Vec::new(),
-            cells: Vec::new(),
+            cells: IndexVec::new(),
             columns: Vec::new(),
             each: MOST_COMBINATIONS,
             named: Vec::new(),
@@ -173,8 +185,8 @@ impl Cells {
 
     fn enumerate(&mut self, problem: &Problem, pools: &[PoolUse]) {
         if self.dimensions.is_empty() {
-            self.ids.insert(Vec::new(), 0);
-            self.cells.push(Vec::new());
+            let cell = self.cells.push(Vec::new());
+            self.ids.insert(Vec::new(), cell);
             return;
         }
         let mut found = BTreeSet::new();
@@ -206,8 +218,8 @@ impl Cells {
             found.insert(self.of_labels(&node.labels));
         }
         for cell in found {
-            self.ids.insert(cell.clone(), self.cells.len());
-            self.cells.push(cell);
+            let id = self.cells.push(cell.clone());
+            self.ids.insert(cell, id);
         }
         if self.cells.is_empty() {
             self.cells.push(vec![None; self.dimensions.len()]);
@@ -222,7 +234,7 @@ impl Cells {
         one: &InstanceType,
         offering: &Requirements,
         pool: &Requirements,
-    ) -> impl Iterator<Item = usize> {
+    ) -> impl Iterator<Item = CellId> {
         self.combinations(self.choices(one, offering, pool)).into_iter().filter_map(|cell| self.ids.get(&cell).copied())
     }
 
@@ -274,12 +286,17 @@ impl Cells {
     }
 
     /// Returns the cell of an existing node.
-    pub(crate) fn of_node(&self, labels: &Labels) -> usize {
-        self.ids.get(&self.of_labels(labels)).copied().unwrap_or(0)
+    pub(crate) fn of_node(&self, labels: &Labels) -> CellId {
+        self.ids.get(&self.of_labels(labels)).copied().unwrap_or(CellId::from_usize(0))
     }
 
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
+    }
+
+    /// Returns all cells, ascending.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = CellId> {
+        self.cells.indices()
     }
 
     /// Returns the labels that offerings decide.
@@ -288,12 +305,12 @@ impl Cells {
     }
 
     /// Returns the value of dimension number `dimension` in `cell`.
-    pub(crate) fn value(&self, cell: usize, dimension: usize) -> Option<&str> {
+    pub(crate) fn value(&self, cell: CellId, dimension: usize) -> Option<&str> {
         self.cells[cell][dimension].map(|number| &*self.dimensions[dimension].values[number as usize])
     }
 
     /// Returns the index of the value of dimension number `dimension` in `cell`.
-    pub(crate) fn value_index(&self, cell: usize, dimension: usize) -> Option<usize> {
+    pub(crate) fn value_index(&self, cell: CellId, dimension: usize) -> Option<usize> {
         self.cells[cell][dimension].map(|number| number as usize)
     }
 
@@ -302,7 +319,7 @@ impl Cells {
         let column = &self.columns[dimension];
         let mut seen = FixedBitSet::with_capacity(self.dimensions[dimension].values.len());
         let mut lacks_value = false;
-        for cell in mask.ones() {
+        for cell in cells_in(mask) {
             match column[cell] {
                 NO_VALUE => lacks_value = true,
                 value => seen.insert(value as usize),
@@ -317,9 +334,9 @@ impl Cells {
             let none = FixedBitSet::with_capacity(self.cells.len());
             let of = |dimension: &Dimension| vec![none.clone(); dimension.values.len()];
             let mut sets: Vec<Vec<FixedBitSet>> = self.dimensions.iter().map(of).collect();
-            for (cell, values) in self.cells.iter().enumerate() {
+            for (cell, values) in self.cells.iter_enumerated() {
                 let known = sets.iter_mut().zip(values).filter_map(|(sets, value)| sets.get_mut((*value)? as usize));
-                known.for_each(|set| set.insert(cell));
+                known.for_each(|set| set.insert(cell.index()));
             }
             sets
         });
@@ -329,8 +346,11 @@ impl Cells {
     /// Returns the cells without a value of each dimension.
     pub(crate) fn without_value(&self) -> Vec<FixedBitSet> {
         let mut sets = vec![FixedBitSet::with_capacity(self.cells.len()); self.dimensions.len()];
-        for (cell, values) in self.cells.iter().enumerate() {
-            sets.iter_mut().zip(values).filter(|(_, value)| value.is_none()).for_each(|(set, _)| set.insert(cell));
+        for (cell, values) in self.cells.iter_enumerated() {
+            sets.iter_mut()
+                .zip(values)
+                .filter(|(_, value)| value.is_none())
+                .for_each(|(set, _)| set.insert(cell.index()));
         }
         sets
     }

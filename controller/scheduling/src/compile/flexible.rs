@@ -9,6 +9,7 @@ use fixedbitset::FixedBitSet;
 use index_vec::{IndexSlice, IndexVec};
 use rustc_hash::FxHashMap;
 
+use super::cells::CellId;
 use super::columns::fits;
 use super::shapes::Shape;
 use super::signatures::SignatureId;
@@ -48,7 +49,7 @@ pub(crate) fn hold_back(
     options: &Options,
     kinds: &[(SignatureId, &[i32])],
     shapes: &mut Vec<Shape>,
-    admits: &mut IndexSlice<SignatureId, [Vec<FixedBitSet>]>,
+    admits: &mut IndexSlice<SignatureId, [IndexVec<CellId, FixedBitSet>]>,
 ) {
     if options.min_values == MinValuesPolicy::BestEffort {
         return;

@@ -23,9 +23,9 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
-use index_vec::IndexVec;
+use index_vec::{IndexSlice, IndexVec, index_vec};
 
-pub(crate) use cells::Cells;
+pub(crate) use cells::{CellId, Cells, cells_in};
 pub(crate) use columns::{CPU, Columns, MEMORY, Rounding, Vectors, fits};
 pub(crate) use rules::{
     Demand, DomainRule, DomainRuleId, Filter, HostRule, HostRuleId, Part, Rules, Softness, Subject,
@@ -51,15 +51,18 @@ pub(crate) struct Class {
     pub(crate) pods: Vec<u32>,
 }
 
+/// Shapes worth opening, and these by ascending price for each cell.
+type Ranked = (Vec<usize>, IndexVec<CellId, Vec<usize>>);
+
 /// Shapes by cell, and cells by shape.
 #[derive(Clone)]
 struct Supply {
     /// Shapes that can be bought, by cell.
-    bought: Vec<FixedBitSet>,
+    bought: IndexVec<CellId, FixedBitSet>,
     /// Shapes that are offered, reservations included, by cell.
-    offered: Vec<FixedBitSet>,
+    offered: IndexVec<CellId, FixedBitSet>,
     /// Cells in which each shape is offered.
-    offered_in: Vec<Vec<u32>>,
+    offered_in: Vec<Vec<CellId>>,
 }
 
 /// A compiled problem. It does not depend on the treatment of preferred terms; rules are built per treatment.
@@ -78,9 +81,9 @@ pub(crate) struct Compiled<'a> {
     pub(crate) pools: Vec<PoolUse>,
     pub(crate) shapes: Vec<Shape>,
     /// Shapes by signature and cell: `admits[signature][cell]` contains shape.
-    pub(crate) admits: IndexVec<SignatureId, Rc<Vec<FixedBitSet>>>,
-    /// Shapes worth opening, and these by ascending price for each cell, computed on first use.
-    pub(crate) ranked: OnceCell<(Vec<usize>, Vec<Vec<usize>>)>,
+    pub(crate) admits: IndexVec<SignatureId, Rc<IndexVec<CellId, FixedBitSet>>>,
+    /// Computed on first use.
+    pub(crate) ranked: OnceCell<Ranked>,
     /// Computed on first use.
     supply: OnceCell<Supply>,
     /// Exact requests, by class, in column order.
@@ -189,23 +192,24 @@ impl<'a> Compiled<'a> {
     }
 
     /// Returns the shapes that can be bought in each cell.
-    pub(crate) fn bought(&self) -> &[FixedBitSet] {
+    pub(crate) fn bought(&self) -> &IndexSlice<CellId, [FixedBitSet]> {
         &self.supply().bought
     }
 
     /// Returns the shapes that are offered in each cell, reservations included.
-    pub(crate) fn offered(&self) -> &[FixedBitSet] {
+    pub(crate) fn offered(&self) -> &IndexSlice<CellId, [FixedBitSet]> {
         &self.supply().offered
     }
 
     /// Returns the cells in which each shape is offered, reservations included.
-    pub(crate) fn offered_in(&self) -> &[Vec<u32>] {
+    pub(crate) fn offered_in(&self) -> &[Vec<CellId>] {
         &self.supply().offered_in
     }
 
     fn supply(&self) -> &Supply {
         self.supply.get_or_init(|| {
-            let mut bought = vec![FixedBitSet::with_capacity(self.shapes.len()); self.cells.len()];
+            let mut bought: IndexVec<CellId, FixedBitSet> =
+                index_vec![FixedBitSet::with_capacity(self.shapes.len()); self.cells.len()];
             for (number, shape) in self.shapes.iter().enumerate() {
                 let prices = bought.iter_mut().zip(&shape.price);
                 prices.filter(|(_, price)| price.is_finite()).for_each(|(set, _)| set.insert(number));
@@ -215,8 +219,8 @@ impl<'a> Compiled<'a> {
                 shape.reserved.iter().for_each(|reserved| offered[reserved.cell].insert(number));
             }
             let mut offered_in = vec![Vec::new(); self.shapes.len()];
-            for (cell, set) in offered.iter().enumerate() {
-                set.ones().for_each(|shape| offered_in[shape].push(cell as u32));
+            for (cell, set) in offered.iter_enumerated() {
+                set.ones().for_each(|shape| offered_in[shape].push(cell));
             }
             Supply { bought, offered, offered_in }
         })

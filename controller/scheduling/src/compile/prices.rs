@@ -1,14 +1,16 @@
 //! Prices of the types of a pool, by cell.
 
-use super::cells::{Cells, Openings};
+use index_vec::{IndexVec, index_vec};
+
+use super::cells::{CellId, Cells, Openings};
 use super::shapes::{PoolUse, Reserved};
 use crate::model::Catalogue;
 
 /// Prices of one type in one pool.
 pub(crate) struct Priced {
-    pub(crate) price: Vec<f64>,
+    pub(crate) price: IndexVec<CellId, f64>,
     /// Index of the offering of that price, spot preferred; `u32::MAX` if there is none.
-    pub(crate) offering: Vec<u32>,
+    pub(crate) offering: IndexVec<CellId, u32>,
     pub(crate) reserved: Vec<Reserved>,
 }
 
@@ -22,9 +24,9 @@ pub(crate) struct Pricing<'a> {
     with_reserved: bool,
     /// Range in `opened`, by class of types and offering set.
     known: Vec<Option<(u32, u32)>>,
-    opened: Vec<usize>,
+    opened: Vec<CellId>,
     /// True if the lowest price so far is one of spot, by cell.
-    spot: Vec<bool>,
+    spot: IndexVec<CellId, bool>,
 }
 
 impl<'a> Pricing<'a> {
@@ -38,13 +40,22 @@ impl<'a> Pricing<'a> {
     ) -> Self {
         let openings = cells.openings(catalogue);
         let known = vec![None; openings.pairs(types)];
-        Self { cells, types, openings, pool, with_reserved, known, opened: Vec::new(), spot: vec![false; cells.len()] }
+        Self {
+            cells,
+            types,
+            openings,
+            pool,
+            with_reserved,
+            known,
+            opened: Vec::new(),
+            spot: index_vec![false; cells.len()],
+        }
     }
 
     /// Returns the prices of a type; `None` if it cannot be bought.
     pub(crate) fn of_type(&mut self, number: usize) -> Option<Priced> {
         let types = self.types;
-        let mut priced = Priced { price: Vec::new(), offering: Vec::new(), reserved: Vec::new() };
+        let mut priced = Priced { price: IndexVec::new(), offering: IndexVec::new(), reserved: Vec::new() };
         for offer in types.offers(number) {
             let set = &types.sets()[offer.set as usize];
             if !self.pool.allows[offer.set as usize] {
@@ -55,8 +66,8 @@ impl<'a> Pricing<'a> {
             }
             let (from, to) = self.cells_of(number, offer.set as usize);
             if from < to && priced.price.is_empty() {
-                priced.price = vec![f64::INFINITY; self.cells.len()];
-                priced.offering = vec![u32::MAX; self.cells.len()];
+                priced.price = index_vec![f64::INFINITY; self.cells.len()];
+                priced.offering = index_vec![u32::MAX; self.cells.len()];
             }
             for &cell in &self.opened[from as usize..to as usize] {
                 if set.reserved {

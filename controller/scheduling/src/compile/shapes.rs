@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
-use index_vec::{IndexSlice, IndexVec};
+use index_vec::{IndexSlice, IndexVec, index_vec};
 use smallvec::SmallVec;
 
-use super::cells::Cells;
+use super::cells::{CellId, Cells};
 use super::columns::Columns;
 use super::prices::Pricing;
 use super::signatures::{Signature, SignatureId, allows, lifecycle_labels};
@@ -36,9 +36,9 @@ pub(crate) struct Shape {
     /// Daemons that run on its nodes.
     pub(crate) daemons: SmallVec<[u32; 4]>,
     /// USD per hour of the cheapest offering, at least [`FREE`], by cell; infinite if there is none.
-    pub(crate) price: Vec<f64>,
+    pub(crate) price: IndexVec<CellId, f64>,
     /// Index of that offering, by cell; spot is preferred at equal price.
-    pub(crate) offering: Vec<u32>,
+    pub(crate) offering: IndexVec<CellId, u32>,
     /// The minimum of `price`.
     pub(crate) cheapest: f64,
     /// Reserved offerings that have instances left.
@@ -52,7 +52,7 @@ impl Shape {
     }
 
     /// Returns true if it can be bought in `cell`, or is reserved there.
-    pub(crate) fn offered(&self, cell: usize) -> bool {
+    pub(crate) fn offered(&self, cell: CellId) -> bool {
         self.price[cell].is_finite() || self.reserved.iter().any(|reserved| reserved.cell == cell)
     }
 }
@@ -60,7 +60,7 @@ impl Shape {
 /// Reserved capacity, which is already paid for.
 #[derive(Debug, Clone)]
 pub(crate) struct Reserved {
-    pub(crate) cell: usize,
+    pub(crate) cell: CellId,
     pub(crate) price: f64,
     pub(crate) count: u32,
     pub(crate) offering: usize,
@@ -226,7 +226,7 @@ pub(crate) fn admissions(
     shapes: &[Shape],
     signatures: &IndexSlice<SignatureId, [Signature]>,
     daemons: &[Signature],
-) -> IndexVec<SignatureId, Vec<FixedBitSet>> {
+) -> IndexVec<SignatureId, IndexVec<CellId, FixedBitSet>> {
     let offering_keys = cells.offering_keys();
     let nothing = Requirements::new();
     let of_pool = |pool: usize| {
@@ -237,7 +237,8 @@ pub(crate) fn admissions(
     signatures
         .iter()
         .map(|signature| {
-            let mut by_cell = vec![FixedBitSet::with_capacity(shapes.len()); cells.len()];
+            let mut by_cell: IndexVec<CellId, FixedBitSet> =
+                index_vec![FixedBitSet::with_capacity(shapes.len()); cells.len()];
             for ((pool, used), range) in problem.pools.iter().zip(pools).zip(&of_pool) {
                 if range.is_empty() || !signature.tolerates(&pool.taints) {
                     continue;
@@ -253,7 +254,7 @@ pub(crate) fn admissions(
                     );
                     let mut admitted = FixedBitSet::with_capacity(shapes.len());
                     admitted.extend(range.clone().filter(|&shape| types.contains(shapes[shape].instance_type)));
-                    for (cell, set) in by_cell.iter_mut().enumerate() {
+                    for (cell, set) in by_cell.iter_mut_enumerated() {
                         let holds = cells.dimensions.iter().enumerate().all(|(at, dimension)| {
                             let wanted = alternative.get(&dimension.key);
                             wanted.is_none_or(|wanted| allows(wanted, cells.value(cell, at)))

@@ -10,14 +10,14 @@ use super::Draft;
 use super::existing_nodes;
 use super::groups::{GroupId, Grouped};
 use super::zones::{self, Counts};
-use crate::compile::{Compiled, Demand, DomainRuleId};
+use crate::compile::{CellId, Compiled, Demand, DomainRuleId};
 use crate::solution::Reason;
 
 /// Placed unit, with its group and location.
 struct Placed {
     unit: u32,
     group: GroupId,
-    cell: usize,
+    cell: CellId,
     /// Index of the opened node; `None` for an existing node.
     opened: Option<usize>,
     node: usize,
@@ -36,7 +36,7 @@ pub(crate) fn restore(compiled: &Compiled<'_>, grouped: &Grouped, draft: &mut Dr
     for (number, group) in grouped.groups.iter_enumerated() {
         group.units.iter().for_each(|&unit| group_of[unit as usize] = Some(number));
     }
-    let value = |rule: DomainRuleId, cell: usize| {
+    let value = |rule: DomainRuleId, cell: CellId| {
         (dimension_of[rule] != usize::MAX).then(|| compiled.cells.value_index(cell, dimension_of[rule])).flatten()
     };
     let depends_on_nodes = existing_nodes::counts_some_nodes(grouped);
@@ -103,7 +103,7 @@ struct Tally<'t, V> {
     owners: IndexVec<DomainRuleId, Vec<i32>>,
 }
 
-impl<V: Fn(DomainRuleId, usize) -> Option<usize>> Tally<'_, V> {
+impl<V: Fn(DomainRuleId, CellId) -> Option<usize>> Tally<'_, V> {
     /// Adds a placed unit `times` times; -1 takes it out.
     fn add(&mut self, draft: &Draft, one: &Placed, times: i32) {
         let (compiled, grouped) = (self.compiled, self.grouped);

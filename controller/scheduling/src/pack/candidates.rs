@@ -1,7 +1,7 @@
 //! Selection of the shapes to fill: those with the most value per dollar, and one for every kind that none of them
 //! holds.
 
-use index_vec::{IndexVec, index_vec};
+use index_vec::{Idx, IndexVec, index_vec};
 use smallvec::SmallVec;
 
 use super::construct::Construction;
@@ -10,7 +10,7 @@ use super::item_blocks::ItemBlocks;
 use super::pricing::Round;
 use super::remaining_demand::{BatchId, KindId};
 use super::rulesets::RulesetId;
-use crate::compile::{HostRuleId, fits};
+use crate::compile::{CellId, HostRuleId, fits};
 use crate::logarithm::ln;
 
 /// Number of remaining nodes up to which every shape is tried.
@@ -53,7 +53,7 @@ const AT_HOME: f64 = 0.98;
 
 /// Returns the expected value per dollar of a shape. Among equal values, shapes near the mean price of a node rank
 /// first.
-fn merit(construction: &Construction<'_>, round: &Round, shape: usize, cell: usize) -> f64 {
+fn merit(construction: &Construction<'_>, round: &Round, shape: usize, cell: CellId) -> f64 {
     let position = construction.shape_index.position[shape] as usize;
     let price = construction.shape_index.compiled.shapes[shape].price[cell];
     let mean = if round.nodes > 0.0 { round.total / round.nodes } else { price };
@@ -65,8 +65,8 @@ fn merit(construction: &Construction<'_>, round: &Round, shape: usize, cell: usi
 }
 
 /// Returns all cells, ordered by the best merit of their shapes, highest first. Used if no units are pinned to cells.
-pub(crate) fn cells_by_promise(construction: &Construction<'_>, round: &Round) -> Vec<usize> {
-    let promise = |cell: usize| {
+pub(crate) fn cells_by_promise(construction: &Construction<'_>, round: &Round) -> Vec<CellId> {
+    let promise = |cell: CellId| {
         let merits = construction.shape_index.by_price[cell].iter().map(|&shape| {
             let price = construction.shape_index.compiled.shapes[shape].price[cell];
             let position = construction.shape_index.position[shape] as usize;
@@ -80,14 +80,14 @@ pub(crate) fn cells_by_promise(construction: &Construction<'_>, round: &Round) -
         });
         merits.fold(f64::NEG_INFINITY, f64::max)
     };
-    let mut cells: Vec<(f64, usize)> =
-        (0..construction.shape_index.compiled.cells.len()).map(|cell| (promise(cell), cell)).collect();
+    let mut cells: Vec<(f64, CellId)> =
+        construction.shape_index.compiled.cells.indices().map(|cell| (promise(cell), cell)).collect();
     cells.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     cells.into_iter().map(|(_, cell)| cell).collect()
 }
 
 /// Returns the candidates in a cell.
-pub(crate) fn view(construction: &Construction<'_>, round: &Round, cell: usize, exhaustive: bool) -> View {
+pub(crate) fn view(construction: &Construction<'_>, round: &Round, cell: CellId, exhaustive: bool) -> View {
     let width = construction.shape_index.compiled.columns.width();
     let exhaustive = exhaustive || round.nodes <= LAST_NODES;
     let item_blocks = ItemBlocks::new(construction.unplaced, &construction.classes, cell, width);
@@ -98,7 +98,7 @@ pub(crate) fn view(construction: &Construction<'_>, round: &Round, cell: usize, 
 }
 
 /// Updates a view of an earlier round. The promises of its candidates stay valid because split prices do not change.
-pub(crate) fn refreshed(construction: &Construction<'_>, round: &Round, cell: usize, mut view: View) -> View {
+pub(crate) fn refreshed(construction: &Construction<'_>, round: &Round, cell: CellId, mut view: View) -> View {
     if !view.stale {
         return view;
     }
@@ -117,7 +117,7 @@ pub(crate) fn refreshed(construction: &Construction<'_>, round: &Round, cell: us
 }
 
 /// Returns for each critical rule the batches of its owners in `cell`, most valuable first.
-fn critical(construction: &Construction<'_>, round: &Round, cell: usize) -> Vec<Vec<(BatchId, u16)>> {
+fn critical(construction: &Construction<'_>, round: &Round, cell: CellId) -> Vec<Vec<(BatchId, u16)>> {
     if round.critical.is_empty() {
         return Vec::new();
     }
@@ -126,7 +126,7 @@ fn critical(construction: &Construction<'_>, round: &Round, cell: usize) -> Vec<
         index_vec![SmallVec::new(); unplaced.rulesets.len()];
     for &batch in &unplaced.open {
         let one = &unplaced.batches[batch];
-        if unplaced.masks[one.mask].contains(cell) {
+        if unplaced.masks[one.mask].contains(cell.index()) {
             of_ruleset[one.ruleset].push(batch);
         }
     }
@@ -152,7 +152,7 @@ fn dearest_first(construction: &Construction<'_>, round: &Round, mut batches: Ve
     batches.into_iter().map(|batch| (batch, construction.classes.of[unplaced.batches[batch].kind])).collect()
 }
 
-fn candidate(construction: &Construction<'_>, round: &Round, shape: usize, cell: usize) -> Candidate {
+fn candidate(construction: &Construction<'_>, round: &Round, shape: usize, cell: CellId) -> Candidate {
     let shape_index = construction.shape_index;
     let position = shape_index.position[shape] as usize;
     let price = shape_index.compiled.shapes[shape].price[cell];
@@ -191,7 +191,7 @@ fn candidate(construction: &Construction<'_>, round: &Round, shape: usize, cell:
     }
 }
 
-fn chosen(construction: &Construction<'_>, round: &Round, cell: usize, exhaustive: bool) -> Vec<usize> {
+fn chosen(construction: &Construction<'_>, round: &Round, cell: CellId, exhaustive: bool) -> Vec<usize> {
     let shape_index = construction.shape_index;
     let offered = shape_index.by_price[cell].iter().copied();
     let offered =

@@ -22,14 +22,14 @@ use super::pricing::{PriceModel, Round};
 use super::recombine::Patterns;
 use super::remaining_demand::{BatchId, KindId, RemainingDemand};
 use super::shape_index::{Headroom, ShapeIndex};
-use crate::compile::{SignatureId, fits};
+use crate::compile::{CellId, SignatureId, fits};
 
 /// Node opened by the plan.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenedNode {
     /// Index in `compiled.shapes`.
     pub(crate) shape: usize,
-    pub(crate) cell: usize,
+    pub(crate) cell: CellId,
     pub(crate) price: f64,
     pub(crate) units: Vec<u32>,
     /// Reserved offering that it uses, if any.
@@ -220,7 +220,7 @@ impl Construction<'_> {
     }
 
     /// Returns the best node in a cell: score, cell, shape, content.
-    fn node_at(&mut self, round: &mut Round, cell: usize) -> Option<(f64, usize, usize, Content)> {
+    fn node_at(&mut self, round: &mut Round, cell: CellId) -> Option<(f64, CellId, usize, Content)> {
         let mut view = match round.views[cell].take() {
             Some(view) => candidates::refreshed(self, round, cell, view),
             None => candidates::view(self, round, cell, false),
@@ -235,7 +235,7 @@ impl Construction<'_> {
         found
     }
 
-    fn best_of(&mut self, round: &Round, view: &mut View, cell: usize) -> Option<(f64, usize, usize, Content)> {
+    fn best_of(&mut self, round: &Round, view: &mut View, cell: CellId) -> Option<(f64, CellId, usize, Content)> {
         let mut best = best_promise(&view.candidates);
         // Promises fall with every filling, usually to nothing; the remaining candidates are kept in order.
         let mut others: Option<BinaryHeap<Promise>> = None;
@@ -262,7 +262,7 @@ impl Construction<'_> {
         item_blocks: &mut ItemBlocks,
         candidate: &mut Candidate,
         critical: &[Vec<(BatchId, u16)>],
-        cell: usize,
+        cell: CellId,
     ) {
         candidate.promise = f64::NEG_INFINITY;
         if !self.unlimited && !self.headroom.allows(self.shape_index.compiled, candidate.shape) {
@@ -293,7 +293,7 @@ impl Construction<'_> {
     }
 
     /// Returns the cheapest shape of the same pool weight that holds the content.
-    fn downsize(&self, at: (usize, usize), content: &Content) -> usize {
+    fn downsize(&self, at: (usize, CellId), content: &Content) -> usize {
         let (shape, cell) = at;
         let (shape_index, unplaced) = (self.shape_index, &*self.unplaced);
         let mut sizes = vec![0_i32; shape_index.compiled.columns.width()];
@@ -320,7 +320,7 @@ impl Construction<'_> {
     }
 
     /// Opens copies of the node while its batches and limits last. Returns the value placed.
-    fn commit(&mut self, node: (usize, usize, &Content), round: &mut Round) -> f64 {
+    fn commit(&mut self, node: (usize, CellId, &Content), round: &mut Round) -> f64 {
         let (shape, cell, content) = node;
         let compiled = self.shape_index.compiled;
         let unplaced = &mut *self.unplaced;
@@ -342,7 +342,7 @@ impl Construction<'_> {
             let cells = &unplaced.cells_of[one.mask];
             if cells.len() < round.pinned.len() {
                 let share = (placed + 1e-12 * f64::from(count) * times as f64) / cells.len() as f64;
-                cells.iter().for_each(|&cell| round.pinned[cell as usize] -= share);
+                cells.iter().for_each(|&cell| round.pinned[cell] -= share);
             }
         }
         self.headroom.spend(compiled, shape, times);

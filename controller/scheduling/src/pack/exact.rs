@@ -3,10 +3,13 @@
 //! `price(S)` is the price of the cheapest shape that holds subset S; `best(S) = min over T ⊆ S with S's first pod of
 //! price(T) + best(S∖T)`, 3ⁿ steps. Most batches in a running cluster are of this size.
 
+use index_vec::Idx;
+
 use super::construct::OpenedNode;
 use super::groups::Grouped;
 use super::remaining_demand::{BatchId, RemainingDemand};
 use super::shape_index::{Headroom, ShapeIndex};
+use crate::compile::CellId;
 
 /// Maximum number of units: 3¹² steps take about a millisecond.
 const MOST_UNITS: usize = 12;
@@ -26,7 +29,7 @@ pub(crate) fn applies(shape_index: &ShapeIndex<'_>, unplaced: &RemainingDemand, 
 /// Shape and cell in which a node can be launched.
 struct Entry {
     shape: usize,
-    cell: usize,
+    cell: CellId,
     price: f64,
     /// Bit set of the units that it admits.
     admits: u16,
@@ -145,12 +148,13 @@ fn entries(
     for &shape in shape_index.basic.iter().filter(|&&shape| shape_index.weight_of(shape) == tier) {
         let one = &shape_index.compiled.shapes[shape];
         let mut cheapest: Option<Entry> = None;
-        for (cell, &price) in one.price.iter().enumerate().filter(|(_, price)| price.is_finite()) {
+        for (cell, &price) in one.price.iter_enumerated().filter(|(_, price)| price.is_finite()) {
             let mut admits = 0_u16;
             for (unit, &batch) in batches.iter().enumerate() {
                 let batch = &unplaced.batches[batch];
                 let signature = unplaced.kinds[batch.kind].signature;
-                if unplaced.masks[batch.mask].contains(cell) && grouped.admits[signature][cell].contains(shape) {
+                if unplaced.masks[batch.mask].contains(cell.index()) && grouped.admits[signature][cell].contains(shape)
+                {
                     admits |= 1 << unit;
                 }
             }

@@ -1,14 +1,14 @@
 //! Fills existing nodes in order, taking account of the rules of their bound pods.
 
 use fixedbitset::FixedBitSet;
-use index_vec::IndexSlice;
+use index_vec::{IndexSlice, IndexVec, index_vec};
 
 use super::existing_nodes::ExistingNode;
 use super::fill::{FIRST, FillTarget, Filler, NEVER};
 use super::groups::Grouped;
 use super::item_blocks::{Classes, ItemBlocks};
 use super::remaining_demand::{KindId, RemainingDemand};
-use crate::compile::{Compiled, SignatureId};
+use crate::compile::{CellId, Compiled, SignatureId};
 
 /// Fills the existing nodes. Returns the units placed on each, by position in `standing`.
 pub(crate) fn fill(
@@ -23,7 +23,7 @@ pub(crate) fn fill(
     let width = compiled.columns.width();
     let weights = vec![1.0; width];
     let classes = Classes::new(unplaced, |kind| unplaced.kinds[kind].signature);
-    let mut blocks_of_cells: Vec<Option<ItemBlocks>> = vec![None; compiled.cells.len()];
+    let mut blocks_of_cells: IndexVec<CellId, Option<ItemBlocks>> = index_vec![None; compiled.cells.len()];
     for (position, one) in standing.iter_mut().enumerate() {
         if unplaced.left == 0 {
             break;

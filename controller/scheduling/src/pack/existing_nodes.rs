@@ -2,11 +2,11 @@
 //! room. Also the values and nodes that count for spreads.
 
 use fixedbitset::FixedBitSet;
-use index_vec::{IndexSlice, IndexVec};
+use index_vec::{Idx, IndexSlice, IndexVec};
 use rustc_hash::FxHashMap;
 
 use super::groups::Grouped;
-use crate::compile::{Compiled, Demand, DomainRuleId, Filter, SignatureId, fits};
+use crate::compile::{CellId, Compiled, Demand, DomainRuleId, Filter, SignatureId, fits};
 use crate::labels;
 use crate::model::{Node, Problem, Requirement, Requirements, Resources, Taint};
 use crate::second_round;
@@ -16,7 +16,7 @@ use crate::second_round;
 pub(crate) struct ExistingNode {
     /// Index of the node in the problem.
     pub(crate) node: usize,
-    pub(crate) cell: usize,
+    pub(crate) cell: CellId,
     pub(crate) room: Vec<i32>,
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn deaf_values(
 fn deaf(compiled: &Compiled<'_>, dimension: usize, filter: &Filter, standing: &[ExistingNode]) -> FixedBitSet {
     let mut deaf = FixedBitSet::with_capacity(compiled.cells.dimensions[dimension].values.len());
     deaf.insert_range(..);
-    let heard = (0..compiled.cells.len()).filter(|&cell| hears(compiled, filter, cell));
+    let heard = compiled.cells.indices().filter(|&cell| hears(compiled, filter, cell));
     heard.filter_map(|cell| compiled.cells.value_index(cell, dimension)).for_each(|value| deaf.remove(value));
     for one in standing.iter().filter(|one| filter.counts_on(&compiled.problem.nodes[one.node])) {
         compiled.cells.value_index(one.cell, dimension).into_iter().for_each(|value| deaf.remove(value));
@@ -165,7 +165,7 @@ pub(crate) fn counts_some_nodes(grouped: &Grouped) -> bool {
 }
 
 /// Returns true if a new node in `cell` may count for a spread, as far as the cell determines its labels.
-fn hears(compiled: &Compiled<'_>, filter: &Filter, cell: usize) -> bool {
+fn hears(compiled: &Compiled<'_>, filter: &Filter, cell: CellId) -> bool {
     let possible = |key: &str, wanted: &Requirement| match compiled.cells.dimension(key) {
         Some(dimension) => match compiled.cells.value(cell, dimension) {
             Some(value) => wanted.has(value),
@@ -191,7 +191,7 @@ pub(crate) fn counts_on_new(
     compiled: &Compiled<'_>,
     grouped: &Grouped,
     filter: &Filter,
-    (shape, cell): (usize, usize),
+    (shape, cell): (usize, CellId),
     pods: impl Iterator<Item = u32> + Clone,
 ) -> bool {
     let Some(shape) = compiled.shapes.get(shape) else { return true };
@@ -224,7 +224,7 @@ pub(crate) fn prices_differ_by_zone(compiled: &Compiled<'_>) -> bool {
     let zones = compiled.cells.dimensions[zone].values.len();
     compiled.shapes.iter().any(|shape| {
         let cheapest_in = |zone_value: usize| {
-            let prices = shape.price.iter().enumerate();
+            let prices = shape.price.iter_enumerated();
             let here = prices.filter(|&(cell, _)| compiled.cells.value_index(cell, zone) == Some(zone_value));
             here.map(|(_, &price)| price).fold(f64::INFINITY, f64::min)
         };
@@ -248,16 +248,16 @@ pub(crate) fn reach(
     let mut known: Vec<Option<bool>> = vec![None; compiled.shapes.len()];
     let mut holds = |shape: usize| *known[shape].get_or_insert_with(|| fits(sizes, &compiled.shapes[shape].room));
     if (0..compiled.shapes.len()).any(&mut holds) {
-        let by_cell = grouped.admits[signature].iter().zip(compiled.offered()).enumerate();
-        let reached = by_cell.filter(|(_, (admitted, offered))| admitted.intersection(offered).any(&mut holds));
-        cells.extend(reached.map(|(cell, _)| cell));
+        let by_cell = grouped.admits[signature].iter_enumerated().zip(compiled.offered());
+        let reached = by_cell.filter(|((_, admitted), offered)| admitted.intersection(offered).any(&mut holds));
+        cells.extend(reached.map(|((cell, _), _)| cell.index()));
     }
     let parts = &grouped.signature_parts[signature];
     for (position, one) in standing.iter().enumerate() {
         let admitted = parts.iter().all(|&part| standing_admits[part].contains(position));
         let confined = grouped.confines(signature, one.node);
-        if !cells.contains(one.cell) && admitted && confined && fits(sizes, &one.room) {
-            cells.insert(one.cell);
+        if !cells.contains(one.cell.index()) && admitted && confined && fits(sizes, &one.room) {
+            cells.insert(one.cell.index());
         }
     }
     cells

@@ -6,7 +6,7 @@
 
 use index_vec::{IndexSlice, IndexVec, index_vec};
 
-use crate::compile::{HostRule, HostRuleId, fits};
+use crate::compile::{CellId, HostRule, HostRuleId, fits};
 
 use super::item_blocks::{ItemBlocks, LANES};
 use super::remaining_demand::{BatchId, KindId, RemainingDemand};
@@ -17,7 +17,7 @@ pub(crate) struct FillTarget<'a> {
     pub(crate) room: &'a [i32],
     /// Weight of each column.
     pub(crate) weights: &'a [f32],
-    pub(crate) cell: usize,
+    pub(crate) cell: CellId,
     /// Stage of each class of kinds: one of [`FIRST`], [`LATER`], [`TOPS_UP`] and [`NEVER`].
     pub(crate) stages: &'a [u8],
     /// For each host rule of which an owner is placed first if one fits: its batches, most valuable first, with their
@@ -108,7 +108,7 @@ impl<'a> Filler<'a> {
     pub(crate) fn exactly(
         &mut self,
         unplaced: &RemainingDemand,
-        cell: usize,
+        cell: CellId,
         kinds: &[(KindId, u32)],
     ) -> Option<Content> {
         self.room.clear();
@@ -275,7 +275,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Returns the next batch of `kind` that has units left and that no rule bars.
-    fn next_batch(&mut self, unplaced: &RemainingDemand, cell: usize, kind: KindId) -> Option<BatchId> {
+    fn next_batch(&mut self, unplaced: &RemainingDemand, cell: CellId, kind: KindId) -> Option<BatchId> {
         let batches = unplaced.batches_at(cell, kind);
         let mut cursor = self.cursor[kind];
         if cursor == 0 {

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use fixedbitset::FixedBitSet;
-use index_vec::{IndexVec, index_vec};
+use index_vec::{Idx, IndexVec, index_vec};
 
 use super::construct::OpenedNode;
 use super::existing_nodes::{self, ExistingNode};
@@ -27,7 +27,7 @@ use super::headroom::Headroom;
 use super::reserved::Reservations;
 use super::zones::{self, Counts};
 use super::{Draft, finish, groups};
-use crate::compile::{CPU, Compiled, DomainRuleId, HostRuleId, MEMORY, Part, SignatureId, fits};
+use crate::compile::{CPU, CellId, Compiled, DomainRuleId, HostRuleId, MEMORY, Part, SignatureId, cells_in, fits};
 use crate::model::{PoolState, PreferencePolicy};
 use crate::solution::{Reason, Solution};
 
@@ -104,7 +104,7 @@ struct Content {
 struct Claim {
     content: Content,
     /// Shapes that it may still become, by cell.
-    options: Vec<FixedBitSet>,
+    options: IndexVec<CellId, FixedBitSet>,
     /// Largest room of any of these shapes, by column.
     most: Vec<i32>,
     /// Value that was chosen, by dimension.
@@ -113,7 +113,7 @@ struct Claim {
 
 /// State of a claim after adding one unit.
 struct Narrowed {
-    options: Vec<FixedBitSet>,
+    options: IndexVec<CellId, FixedBitSet>,
     most: Vec<i32>,
     decided: Vec<Option<usize>>,
 }
@@ -319,7 +319,7 @@ impl<'a> Fitting<'a> {
         let sizes = claim.content.with(&of.sizes);
         let compiled = self.compiled;
         let admits = &self.grouped.admits[of.signature];
-        let mut options: Vec<FixedBitSet> = claim.options.clone();
+        let mut options: IndexVec<CellId, FixedBitSet> = claim.options.clone();
         let mut all = FixedBitSet::with_capacity(compiled.shapes.len());
         for (set, admitted) in options.iter_mut().zip(&**admits) {
             set.intersect_with(admitted);
@@ -334,12 +334,12 @@ impl<'a> Fitting<'a> {
         for dimension in self.ruled(&of.part) {
             let values = compiled.cells.dimensions[dimension].values.len();
             let cells = compiled.cells.by_value(dimension);
-            let possible = (0..values).filter(|&value| cells[value].ones().any(|cell| !options[cell].is_clear()));
+            let possible = (0..values).filter(|&value| cells_in(&cells[value]).any(|cell| !options[cell].is_clear()));
             let possible: Vec<usize> = possible.collect();
             let &value = self.chosen(&of.part, dimension, &possible).first()?;
             decided[dimension] = Some(value);
             let inside = &cells[value];
-            let outside = options.iter_mut().enumerate().filter(|(cell, _)| !inside.contains(*cell));
+            let outside = options.iter_mut_enumerated().filter(|(cell, _)| !inside.contains(cell.index()));
             outside.for_each(|(_, set)| set.clear());
         }
         let mut most = vec![0; sizes.len()];
@@ -382,7 +382,7 @@ impl<'a> Fitting<'a> {
     /// Returns the claim as a node of its cheapest shape and cell.
     fn launched(&self, claim: &Claim) -> Option<OpenedNode> {
         let compiled = self.compiled;
-        let options = claim.options.iter().enumerate();
+        let options = claim.options.iter_enumerated();
         let all = options
             .flat_map(|(cell, set)| set.ones().map(move |shape| (compiled.shapes[shape].price[cell], shape, cell)));
         let (price, shape, cell) = all.min_by(|a, b| a.0.total_cmp(&b.0).then((a.2, a.1).cmp(&(b.2, b.1))))?;

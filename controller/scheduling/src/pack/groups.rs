@@ -10,7 +10,7 @@ use index_vec::IndexVec;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::compile::{Class, Compiled, HostRuleId, Part, Rules, SignatureId, Softness, Subject};
+use crate::compile::{CellId, Class, Compiled, HostRuleId, Part, Rules, SignatureId, Softness, Subject};
 use crate::index::index_type;
 use crate::labels;
 use crate::model::{AffinityTerm, BoundPod, NamespaceScope, PodSpec, SpecId, SpreadConstraint};
@@ -37,7 +37,7 @@ pub(crate) struct Grouped {
     pub(crate) rules: Rules,
     pub(crate) groups: IndexVec<GroupId, Group>,
     /// Shapes admitted in each cell, by signature; signatures of bundles follow those of pods.
-    pub(crate) admits: IndexVec<SignatureId, Rc<Vec<FixedBitSet>>>,
+    pub(crate) admits: IndexVec<SignatureId, Rc<IndexVec<CellId, FixedBitSet>>>,
     /// Signatures of pods that each signature combines.
     pub(crate) signature_parts: IndexVec<SignatureId, Vec<SignatureId>>,
     /// Signatures restricted to a set of existing nodes, by index in the problem.
@@ -172,7 +172,7 @@ impl Grouped {
     /// Returns the shapes that can be bought for pods of `signature` in some cell.
     pub(crate) fn offered(&self, compiled: &Compiled<'_>, signature: SignatureId) -> &FixedBitSet {
         let all = self.offered.get_or_init(|| {
-            let of_signature = |by_cell: &Rc<Vec<FixedBitSet>>| {
+            let of_signature = |by_cell: &Rc<IndexVec<CellId, FixedBitSet>>| {
                 let mut offered = FixedBitSet::with_capacity(compiled.shapes.len());
                 for (admitted, bought) in by_cell.iter().zip(compiled.bought()) {
                     let both = admitted.as_slice().iter().zip(bought.as_slice()).map(|(a, b)| a & b);
@@ -241,7 +241,7 @@ impl Grouped {
         {
             return known;
         }
-        let mut joint: Vec<FixedBitSet> = (*self.admits[parts[0]]).clone();
+        let mut joint: IndexVec<CellId, FixedBitSet> = (*self.admits[parts[0]]).clone();
         for &part in &parts[1..] {
             joint.iter_mut().zip(&*self.admits[part]).for_each(|(set, other)| set.intersect_with(other));
         }

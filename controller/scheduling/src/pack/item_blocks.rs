@@ -6,6 +6,7 @@
 use index_vec::{IndexVec, index_vec};
 
 use super::remaining_demand::{KindId, RemainingDemand};
+use crate::compile::CellId;
 
 /// Number of kinds in a block.
 pub(crate) const LANES: usize = 16;
@@ -87,7 +88,7 @@ pub(crate) struct ItemBlocks {
 
 impl ItemBlocks {
     /// Creates blocks of the kinds that have batches in `cell`.
-    pub(crate) fn new(unplaced: &RemainingDemand, classes: &Classes, cell: usize, width: usize) -> Self {
+    pub(crate) fn new(unplaced: &RemainingDemand, classes: &Classes, cell: CellId, width: usize) -> Self {
         let mut item_blocks = Self {
             width,
             kinds: Vec::new(),

@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use index_vec::{IndexSlice, IndexVec};
+use index_vec::{Idx, IndexSlice, IndexVec, index_vec};
 
 use super::candidates::View;
 use super::construct::Construction;
 use super::remaining_demand::{KindId, RemainingDemand};
 use super::shape_index::ShapeIndex;
-use crate::compile::{HostRule, HostRuleId};
+use crate::compile::{CellId, HostRule, HostRuleId};
 use crate::pack::relaxation::fluid;
 use crate::pack::relaxation::split::{self, Split, Start};
 
@@ -126,9 +126,9 @@ pub(crate) struct Round {
     /// Total remaining requests, by column.
     pub(crate) demand: Vec<f64>,
     /// Value of batches that cannot go everywhere, by cell.
-    pub(crate) pinned: Vec<f64>,
+    pub(crate) pinned: IndexVec<CellId, f64>,
     /// Candidates by cell; computed on first use.
-    pub(crate) views: Vec<Option<View>>,
+    pub(crate) views: IndexVec<CellId, Option<View>>,
 }
 
 impl Round {
@@ -157,8 +157,8 @@ impl Round {
             split_prices: None,
             critical: Vec::new(),
             demand: Vec::new(),
-            pinned: vec![0.0; cells],
-            views: Vec::new(),
+            pinned: index_vec![0.0; cells],
+            views: IndexVec::new(),
         };
         round.views.resize_with(cells, || None);
         match price_model {
@@ -199,11 +199,11 @@ impl Round {
             let at = &unplaced.cells_of[batch.mask];
             if at.len() < cells {
                 let group = shape_index.group_of[batch.kind] * cells;
-                let most = at.iter().map(|&cell| best[group + cell as usize]).fold(0.0, f64::max);
-                let is_best = |cell: u32| best[group + cell as usize] >= 0.98 * most;
+                let most = at.iter().map(|&cell| best[group + cell.index()]).fold(0.0, f64::max);
+                let is_best = |cell: CellId| best[group + cell.index()] >= 0.98 * most;
                 let count = at.iter().filter(|&&cell| is_best(cell)).count() as f64;
                 let value = (round.values[batch.kind] + 1e-12) * batch.left() as f64 / count;
-                at.iter().filter(|&&cell| is_best(cell)).for_each(|&cell| round.pinned[cell as usize] += value);
+                at.iter().filter(|&&cell| is_best(cell)).for_each(|&cell| round.pinned[cell] += value);
             }
         }
         Some(round)
@@ -253,8 +253,8 @@ impl Round {
     }
 
     /// Returns the cell with the most pinned value; `None` if no value is pinned.
-    pub(crate) fn choose_cell(&self) -> Option<usize> {
-        let most = (0..self.pinned.len()).max_by(|&a, &b| self.pinned[a].total_cmp(&self.pinned[b]).then(b.cmp(&a)))?;
+    pub(crate) fn choose_cell(&self) -> Option<CellId> {
+        let most = self.pinned.indices().max_by(|&a, &b| self.pinned[a].total_cmp(&self.pinned[b]).then(b.cmp(&a)))?;
         (self.pinned[most] > 1e-9 * self.total.max(1e-9)).then_some(most)
     }
 }

@@ -19,6 +19,7 @@ use super::fill::{Content, Filler};
 use super::groups::Grouped;
 use super::remaining_demand::{KindId, RemainingDemand};
 use super::shape_index::ShapeIndex;
+use crate::compile::CellId;
 use crate::pack::relaxation::simplex::{Column, Program};
 
 /// Maximum number of kinds, which are rows of the linear program: its time grows with their square.
@@ -156,19 +157,19 @@ impl<'a> Choice<'a> {
         filler: &mut Filler<'_>,
         pattern: &Pattern,
         price: f64,
-    ) -> Option<(usize, Content)> {
+    ) -> Option<(CellId, Content)> {
         let shape = &self.shape_index.compiled.shapes[pattern.shape];
-        let admitted = |cell: usize| {
+        let admitted = |cell: CellId| {
             let mut kinds = pattern.content.iter().map(|&(kind, _)| unplaced.kinds[kind].signature);
             kinds.all(|signature| self.grouped.admits[signature][cell].contains(pattern.shape))
         };
-        let waiting = |cell: usize| {
+        let waiting = |cell: CellId| {
             let batches = pattern.content.iter().flat_map(|&(kind, _)| unplaced.batches_at(cell, kind));
             let batches = batches.map(|&batch| &unplaced.batches[batch]);
             batches.map(|batch| batch.left() as f64 / unplaced.cells_of[batch.mask].len() as f64).sum::<f64>()
         };
-        let cells = (0..shape.price.len()).filter(|&cell| shape.price[cell] <= price && admitted(cell));
-        let mut cells: Vec<(f64, usize)> = cells.map(|cell| (waiting(cell), cell)).collect();
+        let cells = shape.price.indices().filter(|&cell| shape.price[cell] <= price && admitted(cell));
+        let mut cells: Vec<(f64, CellId)> = cells.map(|cell| (waiting(cell), cell)).collect();
         cells.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         cells.into_iter().find_map(|(_, cell)| Some((cell, filler.exactly(unplaced, cell, &pattern.content)?)))
     }

@@ -14,7 +14,7 @@ use super::fill::Content;
 use super::groups::{Group, Grouped};
 use super::rulesets::{Ruleset, RulesetId, Rulesets};
 use super::zones::{MaskId, Placed, Zoned};
-use crate::compile::{Compiled, HostRule, HostRuleId, SignatureId, fits};
+use crate::compile::{CellId, Compiled, HostRule, HostRuleId, SignatureId, cells_in, fits};
 use crate::index::index_type;
 
 index_type! {
@@ -77,7 +77,7 @@ pub(crate) struct RemainingDemand {
     pub(crate) rulesets: Rc<Rulesets>,
     pub(crate) masks: IndexVec<MaskId, FixedBitSet>,
     /// Cells of each mask, ascending.
-    pub(crate) cells_of: Rc<IndexVec<MaskId, Vec<u32>>>,
+    pub(crate) cells_of: Rc<IndexVec<MaskId, Vec<CellId>>>,
     /// Batches that had units left when it was last compacted.
     pub(crate) open: Vec<BatchId>,
     /// Batches by cell and kind, stored as consecutive lists; read by [`RemainingDemand::batches_at`]. `lists` has the
@@ -110,7 +110,7 @@ impl<'a> PoolReach<'a> {
         let (compiled, grouped) = (self.compiled, self.grouped);
         let found = self.known.entry((group.signature, Rc::clone(&group.sizes), mask)).or_insert_with(|| {
             let mut pools = FixedBitSet::with_capacity(compiled.problem.pools.len());
-            for cell in cells.ones() {
+            for cell in cells_in(cells) {
                 for shape in grouped.admits[group.signature][cell].intersection(&compiled.bought()[cell]) {
                     let one = &compiled.shapes[shape];
                     if !pools.contains(one.pool) && fits(&group.sizes, &one.room) {
@@ -196,8 +196,8 @@ impl RemainingDemand {
 
     /// Lists the batches by cell and kind.
     fn list(&mut self, cells: usize) {
-        let cells_of: Rc<IndexVec<MaskId, Vec<u32>>> =
-            Rc::new(self.masks.iter().map(|mask| mask.ones().map(|cell| cell as u32).collect()).collect());
+        let cells_of: Rc<IndexVec<MaskId, Vec<CellId>>> =
+            Rc::new(self.masks.iter().map(|mask| cells_in(mask).collect()).collect());
         let mut order = self.open.clone();
         order.sort_by_key(|&batch| {
             let one = &self.batches[batch];
@@ -231,8 +231,8 @@ impl RemainingDemand {
 
     /// Returns the batches of `kind` that may go to `cell`: those with the fewest cells first, then those with the most
     /// owned rules.
-    pub(crate) fn batches_at(&self, cell: usize, kind: KindId) -> &[BatchId] {
-        let (from, to) = self.lists[cell * self.kinds.len() + kind.index()];
+    pub(crate) fn batches_at(&self, cell: CellId, kind: KindId) -> &[BatchId] {
+        let (from, to) = self.lists[cell.index() * self.kinds.len() + kind.index()];
         &self.listed[from as usize..to as usize]
     }
 
@@ -330,7 +330,7 @@ impl RemainingDemand {
 fn list(
     batches: &IndexSlice<BatchId, [DemandBatch]>,
     order: &[BatchId],
-    cells_of: &IndexSlice<MaskId, [Vec<u32>]>,
+    cells_of: &IndexSlice<MaskId, [Vec<CellId>]>,
     kinds: usize,
     cells: usize,
 ) -> (Vec<BatchId>, Vec<(u32, u32)>) {
@@ -338,7 +338,7 @@ fn list(
     for &batch in order {
         let one = &batches[batch];
         for &cell in &cells_of[one.mask] {
-            lists[cell as usize * kinds + one.kind.index()].1 += 1;
+            lists[cell.index() * kinds + one.kind.index()].1 += 1;
         }
     }
     let mut end = 0;
@@ -351,7 +351,7 @@ fn list(
     for &batch in order {
         let one = &batches[batch];
         for &cell in &cells_of[one.mask] {
-            let list = &mut lists[cell as usize * kinds + one.kind.index()];
+            let list = &mut lists[cell.index() * kinds + one.kind.index()];
             listed[list.1 as usize] = batch;
             list.1 += 1;
         }

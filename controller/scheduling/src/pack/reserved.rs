@@ -9,14 +9,14 @@ use super::groups::Grouped;
 use super::item_blocks::{Classes, ItemBlocks};
 use super::remaining_demand::{KindId, RemainingDemand};
 use super::shape_index::{Headroom, ShapeIndex};
-use crate::compile::{Compiled, fits, flexible};
+use crate::compile::{CellId, Compiled, fits, flexible};
 use crate::model::{MinValuesPolicy, Reservation};
 
 /// Reserved offering of a shape.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) shape: usize,
-    pub(crate) cell: usize,
+    pub(crate) cell: CellId,
     /// Index of the type's offering.
     pub(crate) offering: usize,
     /// USD per hour.

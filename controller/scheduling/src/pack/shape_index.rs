@@ -1,7 +1,7 @@
 //! Shapes for construction: without dominated ones, ordered by price, with the limits of their pools.
 
 use fixedbitset::FixedBitSet;
-use index_vec::{Idx, IndexSlice, IndexVec};
+use index_vec::{Idx, IndexSlice, IndexVec, index_vec};
 use rustc_hash::FxHashMap;
 
 use super::fill::Content;
@@ -9,7 +9,7 @@ use super::groups::Grouped;
 pub(crate) use super::headroom::Headroom;
 use super::item_blocks::Classes;
 use super::remaining_demand::{KindId, RemainingDemand};
-use crate::compile::{Compiled, SignatureId, fits};
+use crate::compile::{CellId, Compiled, SignatureId, fits};
 use crate::pack::relaxation::fluid::{Demands, Source};
 
 /// Maximum number of rows of the fluid program; beyond it the signatures with the fewest units are merged.
@@ -21,7 +21,7 @@ pub(crate) struct ShapeIndex<'a> {
     /// Shapes that no other dominates; indices into `compiled.shapes`.
     pub(crate) basic: &'a [usize],
     /// Shapes of `basic` on offer in each cell, by ascending price.
-    pub(crate) by_price: &'a [Vec<usize>],
+    pub(crate) by_price: &'a IndexSlice<CellId, [Vec<usize>]>,
     /// Group in the fluid program, by kind.
     pub(crate) group_of: IndexVec<KindId, usize>,
     pub(crate) groups: usize,
@@ -65,7 +65,7 @@ impl<'a> ShapeIndex<'a> {
     }
 
     /// Returns the price of the cheapest shape in a cell, in USD per hour; infinity if none is on offer.
-    pub(crate) fn cheapest(&self, cell: usize) -> f64 {
+    pub(crate) fn cheapest(&self, cell: CellId) -> f64 {
         self.by_price[cell].first().map_or(f64::INFINITY, |&shape| self.compiled.shapes[shape].price[cell])
     }
 
@@ -162,20 +162,20 @@ impl<'a> ShapeIndex<'a> {
         &self,
         grouped: &Grouped,
         unplaced: &RemainingDemand,
-        (shape, cell): (usize, usize),
+        (shape, cell): (usize, CellId),
         content: &Content,
-    ) -> usize {
+    ) -> CellId {
         let one = &self.compiled.shapes[shape];
         let batches = || content.iter().map(|&(batch, _)| &unplaced.batches[batch]);
         let tightest = batches().map(|batch| &unplaced.cells_of[batch.mask]).min_by_key(|cells| cells.len());
         let Some(tightest) = tightest.filter(|_| one.cheapest < one.price[cell]) else { return cell };
-        let goes = |cell: &usize| {
+        let goes = |cell: &CellId| {
             batches().all(|batch| {
                 let signature = unplaced.kinds[batch.kind].signature;
-                unplaced.masks[batch.mask].contains(*cell) && grouped.admits[signature][*cell].contains(shape)
+                unplaced.masks[batch.mask].contains(cell.index()) && grouped.admits[signature][*cell].contains(shape)
             })
         };
-        let cheaper = tightest.iter().map(|&other| other as usize).filter(|&other| one.price[other] < one.price[cell]);
+        let cheaper = tightest.iter().copied().filter(|&other| one.price[other] < one.price[cell]);
         cheaper.filter(goes).min_by(|&a, &b| one.price[a].total_cmp(&one.price[b])).unwrap_or(cell)
     }
 
@@ -209,14 +209,14 @@ impl<'a> ShapeIndex<'a> {
 }
 
 /// Returns by cell the shapes of `among` on offer there, by ascending price.
-fn by_price(compiled: &Compiled<'_>, among: &[usize]) -> Vec<Vec<usize>> {
-    let price = |shape: usize, cell: usize| compiled.shapes[shape].price[cell];
-    let mut offered: Vec<Vec<usize>> = vec![Vec::new(); compiled.cells.len()];
+fn by_price(compiled: &Compiled<'_>, among: &[usize]) -> IndexVec<CellId, Vec<usize>> {
+    let price = |shape: usize, cell: CellId| compiled.shapes[shape].price[cell];
+    let mut offered: IndexVec<CellId, Vec<usize>> = index_vec![Vec::new(); compiled.cells.len()];
     for &shape in among {
-        let cells = compiled.offered_in()[shape].iter().map(|&cell| cell as usize);
+        let cells = compiled.offered_in()[shape].iter().copied();
         cells.filter(|&cell| price(shape, cell).is_finite()).for_each(|cell| offered[cell].push(shape));
     }
-    for (cell, shapes) in offered.iter_mut().enumerate() {
+    for (cell, shapes) in offered.iter_mut_enumerated() {
         shapes.sort_by(|&a, &b| price(a, cell).total_cmp(&price(b, cell)).then(a.cmp(&b)));
     }
     offered
@@ -236,8 +236,8 @@ fn undominated(compiled: &Compiled<'_>) -> Vec<usize> {
     let cells = compiled.cells.len();
     let mut served = vec![FixedBitSet::with_capacity(compiled.admits.len() * cells); compiled.shapes.len()];
     for (signature, by_cell) in compiled.admits.iter_enumerated() {
-        for (cell, set) in by_cell.iter().enumerate() {
-            set.ones().for_each(|shape| served[shape].insert(signature.index() * cells + cell));
+        for (cell, set) in by_cell.iter_enumerated() {
+            set.ones().for_each(|shape| served[shape].insert(signature.index() * cells + cell.index()));
         }
     }
     order.retain(|&shape| !served[shape].is_clear());
@@ -271,9 +271,7 @@ fn undominated(compiled: &Compiled<'_>) -> Vec<usize> {
                 one.room.iter().zip(&better.room).all(|(less, more)| less <= more)
                     && (row == of_better
                         || *inside.entry((row, of_better)).or_insert_with(|| rows[row].is_subset(rows[of_better])))
-                    && compiled.offered_in()[shape]
-                        .iter()
-                        .all(|&cell| better.price[cell as usize] <= one.price[cell as usize])
+                    && compiled.offered_in()[shape].iter().all(|&cell| better.price[cell] <= one.price[cell])
                     && (!limited[one.pool] || takes_no_less(compiled, shape, other))
             });
         if !beaten {

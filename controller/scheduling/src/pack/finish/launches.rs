@@ -8,7 +8,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::compile::{Compiled, FREE, SignatureId};
+use crate::compile::{CellId, Compiled, FREE, SignatureId};
 use crate::labels;
 use crate::model::{Operator, PreferencePolicy, Requirement, Requirements, WeightedNodeTerm};
 use crate::pack::construct::OpenedNode;
@@ -39,7 +39,7 @@ struct Statement<'a> {
 struct Terms {
     pool: usize,
     /// Cell, set if a pod constrains it.
-    cell: Option<usize>,
+    cell: Option<CellId>,
     /// Planned type, set if pods have node affinity terms: of several terms, one that this type meets is used.
     instance_type: Option<usize>,
     /// Distinct statements of its pods, in the order of their specs.
@@ -53,7 +53,7 @@ struct Terms {
 struct Scope {
     pool: usize,
     /// Cells in which the requirements hold.
-    cells: Vec<usize>,
+    cells: Vec<CellId>,
     signatures: SmallVec<[SignatureId; 8]>,
     /// Requirements, set if a signature has several terms: the signature admits more than the term that was chosen.
     narrowed: Option<Requirements>,
@@ -282,7 +282,7 @@ impl<'a> Launches<'a> {
     }
 
     /// Returns true if nodes of `pool` in a cell can meet `term`.
-    fn holds_in(&self, term: &Requirements, cell: usize, pool: usize) -> bool {
+    fn holds_in(&self, term: &Requirements, cell: CellId, pool: usize) -> bool {
         let cells = &self.compiled.cells;
         let of_pool = &self.compiled.pools[pool].requirements;
         cells.dimensions.iter().enumerate().all(|(at, dimension)| {
@@ -299,10 +299,10 @@ impl<'a> Launches<'a> {
 
     /// Returns true if nodes in `cell` have a label that a rule between pods is about and that the planned node lacks:
     /// in its domain, the pods could violate a rule.
-    fn adds_domain(&self, terms: &Terms, cell: usize) -> bool {
+    fn adds_domain(&self, terms: &Terms, cell: CellId) -> bool {
         let Some(planned) = terms.cell else { return false };
         let cells = &self.compiled.cells;
-        let has = |cell: usize, dimension: usize| cells.value_index(cell, dimension).is_some();
+        let has = |cell: CellId, dimension: usize| cells.value_index(cell, dimension).is_some();
         let mut pinned = terms.statements.iter().flat_map(|&one| self.statements[one as usize].pinned.ones());
         pinned.any(|dimension| has(cell, dimension) && !has(planned, dimension))
     }
@@ -315,10 +315,10 @@ impl<'a> Launches<'a> {
         signatures.sort_unstable();
         signatures.dedup();
         let several = signatures.iter().any(|&one| compiled.signatures[one].alternatives.len() > 1);
-        let holds = |&cell: &usize| self.holds_in(requirements, cell, terms.pool) && !self.adds_domain(terms, cell);
+        let holds = |&cell: &CellId| self.holds_in(requirements, cell, terms.pool) && !self.adds_domain(terms, cell);
         let scope = Scope {
             pool: terms.pool,
-            cells: (0..compiled.cells.len()).filter(holds).collect(),
+            cells: compiled.cells.indices().filter(holds).collect(),
             signatures,
             narrowed: several.then(|| requirements.clone()),
             reserved: terms.reserved,
@@ -351,19 +351,20 @@ impl Range {
                 found.extend(reserved.map(|reserved| (shape, number, reserved.price)));
                 continue;
             }
-            let admitted = |cell: usize| {
+            let admitted = |cell: CellId| {
                 scope.signatures.iter().all(|&signature| compiled.admits[signature][cell].contains(shape))
             };
-            let offered = |cell: usize| types[one.instance_type].offerings.get(one.offering[cell] as usize);
+            let offered = |cell: CellId| types[one.instance_type].offerings.get(one.offering[cell] as usize);
             // The price as offered: while packing, free offerings have a minimum price.
-            let price = |cell: usize| match one.price[cell] {
+            let price = |cell: CellId| match one.price[cell] {
                 packed if packed > FREE => packed,
                 packed => offered(cell).and_then(|offering| offering.price).unwrap_or(packed),
             };
-            let mut cheapest: Option<usize> = None;
+            let mut cheapest: Option<CellId> = None;
             for &cell in &scope.cells {
                 // At equal price spot goes first.
-                let spot = |cell: usize| offered(cell).is_some_and(|offering| offering.capacity_type() == Some("spot"));
+                let spot =
+                    |cell: CellId| offered(cell).is_some_and(|offering| offering.capacity_type() == Some("spot"));
                 let better = cheapest.is_none_or(|best| {
                     price(cell) < price(best) || price(cell) == price(best) && spot(cell) && !spot(best)
                 });

@@ -4,7 +4,7 @@ use fixedbitset::FixedBitSet;
 use index_vec::IndexVec;
 use rustc_hash::FxHashMap;
 
-use crate::compile::{Compiled, fits};
+use crate::compile::{CellId, Compiled, fits};
 use crate::pack::groups::{GroupId, Grouped};
 use crate::pack::shape_index::ShapeIndex;
 
@@ -14,14 +14,14 @@ pub(super) struct Offer {
     /// USD per hour.
     pub(super) price: f64,
     pub(super) shape: usize,
-    pub(super) cell: usize,
+    pub(super) cell: CellId,
 }
 
 /// Cells that the domain rules do not distinguish. Their other differences (mostly the capacity type) are decided by
 /// price once the content of a node is known.
 pub(super) struct Place {
     /// One of its cells.
-    pub(super) cell: usize,
+    pub(super) cell: CellId,
     /// Offers in all of its cells, cheapest first.
     pub(super) offers: Vec<Offer>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Market<'a> {
     shape_index: &'a ShapeIndex<'a>,
     pub(super) places: Vec<Place>,
     /// Place of each cell.
-    pub(super) place_of: Vec<usize>,
+    pub(super) place_of: IndexVec<CellId, usize>,
     /// Weight of the heaviest pool that can hold a unit, by place and group; empty if all pools have the same weight.
     tiers: Vec<IndexVec<GroupId, i32>>,
 }
@@ -44,8 +44,8 @@ impl<'a> Market<'a> {
         ruled.extend(grouped.rules.domain.iter().filter_map(|rule| compiled.cells.dimension(&rule.key)));
         let mut ids: FxHashMap<Vec<Option<usize>>, usize> = FxHashMap::default();
         let mut places: Vec<Place> = Vec::new();
-        let mut place_of = Vec::with_capacity(compiled.cells.len());
-        for cell in 0..compiled.cells.len() {
+        let mut place_of = IndexVec::with_capacity(compiled.cells.len());
+        for cell in compiled.cells.indices() {
             let values = ruled.ones().map(|dimension| compiled.cells.value_index(cell, dimension)).collect();
             let place = *ids.entry(values).or_insert_with(|| {
                 places.push(Place { cell, offers: Vec::new() });

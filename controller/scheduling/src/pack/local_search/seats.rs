@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::market::{Market, Offer};
 use super::tally::Tally;
-use crate::compile::{Compiled, HostRuleId, Part, SignatureId, fits};
+use crate::compile::{CellId, Compiled, HostRuleId, Part, SignatureId, fits};
 use crate::pack::construct::OpenedNode;
 use crate::pack::existing_nodes::ExistingNode;
 use crate::pack::groups::{GroupId, Grouped};
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     /// Bought for its content: index of the offer in its place.
     Bought(usize),
     /// Reserved, with a fixed shape: shape, cell, offering, USD per hour.
-    Reserved(usize, usize, usize, f64),
+    Reserved(usize, CellId, usize, f64),
     /// Existing node: position in [`Table::standing`].
     ExistingNode(usize),
 }

@@ -4,7 +4,7 @@ use fixedbitset::FixedBitSet;
 use index_vec::{IndexVec, index_vec};
 
 use super::market::Market;
-use crate::compile::{Compiled, Demand, DomainRuleId, Part};
+use crate::compile::{CellId, Compiled, Demand, DomainRuleId, Part};
 use crate::pack::existing_nodes::{self, ExistingNode};
 use crate::pack::groups::Grouped;
 use crate::pack::zones::{self, Counts};
@@ -36,7 +36,7 @@ impl<'a> Tally<'a> {
         market: &Market<'_>,
     ) -> Self {
         let counts = zones::bound_counts(compiled, grouped, standing);
-        let value_in = |dimension: usize, cell: usize| {
+        let value_in = |dimension: usize, cell: CellId| {
             if dimension == NONE { NONE } else { compiled.cells.value_index(cell, dimension).unwrap_or(NONE) }
         };
         let by_place = |&dimension: &usize| market.places.iter().map(|place| value_in(dimension, place.cell)).collect();

@@ -2,10 +2,11 @@
 //! to the cheapest shape for its content.
 
 use fixedbitset::FixedBitSet;
+use index_vec::{Idx, IndexVec, index_vec};
 
 use super::rows::Market;
 use super::{Choice, Generation, Pattern};
-use crate::compile::fits;
+use crate::compile::{CellId, fits};
 use crate::pack::fill::{Content, FIRST, FillTarget, Filler, NEVER};
 use crate::pack::item_blocks::{Classes, ItemBlocks};
 use crate::pack::remaining_demand::{BatchId, KindId, RemainingDemand};
@@ -18,7 +19,7 @@ const COMPLETE: f64 = 0.97;
 /// Opened node that may take more units.
 pub(super) struct Bin {
     pub(super) shape: usize,
-    pub(super) cell: usize,
+    pub(super) cell: CellId,
     pub(super) price: f64,
     content: Content,
     pub(super) units: Vec<u32>,
@@ -98,26 +99,26 @@ impl Generation<'_> {
         filler: &mut Filler<'_>,
         pattern: &Pattern,
         market: &Market,
-    ) -> Option<(usize, Content)> {
-        let waiting = |cell: usize| {
+    ) -> Option<(CellId, Content)> {
+        let waiting = |cell: CellId| {
             let batches = pattern.content.iter().flat_map(|&(row, _)| &self.rows[row as usize].batches);
             let batches = batches.map(|&batch| &unplaced.batches[batch]);
-            let here = batches.filter(|batch| unplaced.masks[batch.mask].contains(cell));
+            let here = batches.filter(|batch| unplaced.masks[batch.mask].contains(cell.index()));
             here.map(|batch| batch.left() as f64 / unplaced.cells_of[batch.mask].len() as f64).sum::<f64>()
         };
-        let mut cells: Vec<(f64, usize)> = match *market.cells {
+        let mut cells: Vec<(f64, CellId)> = match *market.cells {
             [cell] => vec![(0.0, cell)],
             _ => market.cells.iter().map(|&cell| (waiting(cell), cell)).collect(),
         };
         cells.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let wanted: u32 = pattern.content.iter().map(|&(_, count)| count).sum();
-        let mut best: Option<(u32, usize, Content)> = None;
+        let mut best: Option<(u32, CellId, Content)> = None;
         for (_, cell) in cells {
             let goes = |batch: &BatchId| {
                 let one = &unplaced.batches[*batch];
                 let signature = unplaced.kinds[one.kind].signature;
                 let is_admitted = self.grouped.admits[signature][cell].contains(market.shape);
-                one.left() > 0 && is_admitted && unplaced.masks[one.mask].contains(cell)
+                one.left() > 0 && is_admitted && unplaced.masks[one.mask].contains(cell.index())
             };
             let of_row = |row: u32| self.rows[row as usize].batches.iter().copied().filter(goes);
             let batches: Vec<(Vec<BatchId>, u32)> =
@@ -141,7 +142,7 @@ impl Generation<'_> {
         let weights = vec![1.0; width];
         let mut filler = Filler::new(&self.grouped.rules.host, unplaced);
         let classes = Classes::new(unplaced, |kind| unplaced.kinds[kind].signature);
-        let mut blocks_of_cells: Vec<Option<ItemBlocks>> = vec![None; compiled.cells.len()];
+        let mut blocks_of_cells: IndexVec<CellId, Option<ItemBlocks>> = index_vec![None; compiled.cells.len()];
         for bin in bins {
             if unplaced.left == 0 {
                 break;
@@ -183,11 +184,11 @@ impl Generation<'_> {
             let kind = &unplaced.kinds[unplaced.batches[batch].kind];
             sizes.iter_mut().zip(&*kind.sizes).for_each(|(sum, &size)| *sum += size * count as i32);
         }
-        let goes = |shape: usize, cell: usize| {
+        let goes = |shape: usize, cell: CellId| {
             bin.content.iter().all(|&(batch, _)| {
                 let one = &unplaced.batches[batch];
                 let signature = unplaced.kinds[one.kind].signature;
-                unplaced.masks[one.mask].contains(cell) && self.grouped.admits[signature][cell].contains(shape)
+                unplaced.masks[one.mask].contains(cell.index()) && self.grouped.admits[signature][cell].contains(shape)
             })
         };
         headroom.refund(compiled, bin.shape);

@@ -1,12 +1,12 @@
 //! Rows and markets of the program: units with the same demand, and shapes in equivalent cells.
 
 use fixedbitset::FixedBitSet;
-use index_vec::IndexSlice;
+use index_vec::{Idx, IndexSlice};
 use rustc_hash::FxHashMap;
 
 use super::knapsack::Knapsack;
 use super::scopes::{Scope, Whole};
-use crate::compile::{HostRuleId, fits};
+use crate::compile::{CellId, HostRuleId, cells_in, fits};
 use crate::pack::groups::Grouped;
 use crate::pack::remaining_demand::{BatchId, KindId, RemainingDemand};
 use crate::pack::shape_index::ShapeIndex;
@@ -78,7 +78,7 @@ impl Row {
 #[derive(Debug, Clone)]
 pub(super) struct Market {
     pub(super) shape: usize,
-    pub(super) cells: Vec<usize>,
+    pub(super) cells: Vec<CellId>,
     /// USD per hour.
     pub(super) price: f64,
     pub(super) rows: FixedBitSet,
@@ -252,13 +252,14 @@ pub(super) fn markets(whole: &Whole<'_, '_>, scope: &Scope, rows: &[Row]) -> Opt
             shape_index.tier_of_kind[row.kind] <= shape_index.weight_of(shape) && fits(&kind.sizes, &one.room)
         };
         let held: Vec<usize> = (0..rows.len()).filter(|&row| holds(&rows[row])).collect();
-        let cells = scope.cells.ones().map(|cell| (cell, one.price[cell]));
+        let cells = cells_in(&scope.cells).map(|cell| (cell, one.price[cell]));
         for (cell, price) in cells.filter(|(_, price)| price.is_finite()) {
             let goes = |row: &usize| {
                 let row = &rows[*row];
                 let signature = unplaced.kinds[row.kind].signature;
                 let mut masks = row.batches.iter().map(|&batch| unplaced.batches[batch].mask);
-                grouped.admits[signature][cell].contains(shape) && masks.any(|mask| unplaced.masks[mask].contains(cell))
+                grouped.admits[signature][cell].contains(shape)
+                    && masks.any(|mask| unplaced.masks[mask].contains(cell.index()))
             };
             let mut set = FixedBitSet::with_capacity(rows.len());
             set.extend(held.iter().copied().filter(goes));

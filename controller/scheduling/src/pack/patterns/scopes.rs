@@ -10,10 +10,10 @@
 //! single program would use it for pods that must be elsewhere.
 
 use fixedbitset::FixedBitSet;
-use index_vec::{IndexSlice, IndexVec, index_vec};
+use index_vec::{Idx, IndexSlice, IndexVec, index_vec};
 
 use super::rows::{self, MOST_TO_MERGE};
-use crate::compile::{Compiled, fits};
+use crate::compile::{CellId, Compiled, cells_in, fits};
 use crate::pack::construct::OpenedNode;
 use crate::pack::groups::Grouped;
 use crate::pack::relaxation::envelope::{self, Envelope, Valued};
@@ -147,7 +147,7 @@ impl Whole<'_, '_> {
         let holds = |shape: &usize| {
             self.shape_index.weight_of(*shape) >= tier && fits(&kind.sizes, &compiled.shapes[*shape].room)
         };
-        self.unplaced.masks[one.mask].intersection(cells).any(|cell| {
+        self.unplaced.masks[one.mask].intersection(cells).map(CellId::from_usize).any(|cell| {
             let admitted = &self.grouped.admits[kind.signature][cell];
             self.shape_index.by_price[cell].iter().rev().any(|shape| admitted.contains(*shape) && holds(shape))
         })
@@ -190,7 +190,7 @@ impl Whole<'_, '_> {
         let width = compiled.columns.width();
         let mut sources = self.shape_index.sources(self.shape_index.basic);
         for (source, &shape) in sources.iter_mut().zip(self.shape_index.basic) {
-            source.price = cells.ones().map(|cell| compiled.shapes[shape].price[cell]).fold(f64::INFINITY, f64::min);
+            source.price = cells_in(cells).map(|cell| compiled.shapes[shape].price[cell]).fold(f64::INFINITY, f64::min);
         }
         sources.retain(|source| source.price.is_finite());
         let kinds = self.unplaced.kinds.iter().zip(left).zip(&self.shape_index.group_of);
@@ -217,7 +217,8 @@ impl Whole<'_, '_> {
         cells: &FixedBitSet,
     ) -> Vec<(usize, f64)> {
         let compiled = self.shape_index.compiled;
-        let is_used = |shape: usize| self.known.iter().any(|node| node.shape == shape && cells.contains(node.cell));
+        let is_used =
+            |shape: usize| self.known.iter().any(|node| node.shape == shape && cells.contains(node.cell.index()));
         let most = |shape: usize| {
             let room = &compiled.shapes[shape].room;
             let holds = |&kind: &KindId| {
@@ -238,13 +239,13 @@ impl Whole<'_, '_> {
         };
         let is_open = |shape: &usize| {
             let price = &compiled.shapes[*shape].price;
-            self.headroom.allows(compiled, *shape) && cells.ones().any(|cell| price[cell].is_finite())
+            self.headroom.allows(compiled, *shape) && cells_in(cells).any(|cell| price[cell].is_finite())
         };
         let open = self.shape_index.basic.iter().copied().filter(is_open);
         let open: Vec<(usize, f64)> = open.map(|shape| (shape, most(shape))).collect();
         // Compared with the best in each cell: some cells have none of the cheapest shapes.
         let mut ratios = vec![0.0_f64; open.len()];
-        for cell in cells.ones() {
+        for cell in cells_in(cells) {
             let offer = |&(shape, most): &(usize, f64)| most / compiled.shapes[shape].price[cell];
             let best = open.iter().map(offer).fold(f64::MIN_POSITIVE, f64::max);
             ratios.iter_mut().zip(&open).for_each(|(ratio, one)| *ratio = ratio.max(offer(one) / best));
@@ -268,11 +269,11 @@ fn total(values: &IndexSlice<KindId, [f64]>, left: &IndexSlice<KindId, [usize]>)
 /// Returns the cells in classes with nearly the same offers of `shapes`, which are given with the highest value of a
 /// content: classes with the best offers first, then those with the most of them.
 fn classes(compiled: &Compiled<'_>, shapes: &[(usize, f64)]) -> Vec<FixedBitSet> {
-    let offers = |cell: usize| shapes.iter().map(move |&(shape, most)| most / compiled.shapes[shape].price[cell]);
-    let best = |cell: usize| offers(cell).fold(0.0, f64::max);
-    let good = |cell: usize| offers(cell).filter(|&offer| offer >= CLOSE * best(cell)).count();
-    let mut cells: Vec<(f64, usize, usize)> =
-        (0..compiled.cells.len()).map(|cell| (best(cell), good(cell), cell)).filter(|&(best, ..)| best > 0.0).collect();
+    let offers = |cell: CellId| shapes.iter().map(move |&(shape, most)| most / compiled.shapes[shape].price[cell]);
+    let best = |cell: CellId| offers(cell).fold(0.0, f64::max);
+    let good = |cell: CellId| offers(cell).filter(|&offer| offer >= CLOSE * best(cell)).count();
+    let mut cells: Vec<(f64, usize, CellId)> =
+        compiled.cells.indices().map(|cell| (best(cell), good(cell), cell)).filter(|&(best, ..)| best > 0.0).collect();
     cells.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2)));
     let mut classes: Vec<(Vec<f64>, FixedBitSet)> = Vec::new();
     for (.., cell) in cells {
@@ -282,7 +283,7 @@ fn classes(compiled: &Compiled<'_>, shapes: &[(usize, f64)]) -> Vec<FixedBitSet>
             classes.push((here, FixedBitSet::with_capacity(compiled.cells.len())));
             classes.len() - 1
         });
-        classes[at].1.insert(cell);
+        classes[at].1.insert(cell.index());
     }
     // Classes of which neither offers all that the other does have one program, which may use either.
     let mut joined: Vec<(Vec<f64>, FixedBitSet)> = Vec::new();

@@ -1,9 +1,10 @@
 //! Launches of single seats, and of all seats together within limits and reservations.
 
+use index_vec::{IndexVec, index_vec};
 use rustc_hash::FxHashSet;
 
 use super::{Found, Launch, MOST_STEPS, Piece, Search, SearchInput, Seat};
-use crate::compile::fits;
+use crate::compile::{CellId, fits};
 use crate::model::{Attachment, of_driver};
 use crate::pack::groups::Group;
 use crate::pack::reserved::Reservations;
@@ -14,13 +15,13 @@ pub(super) fn launches_at(
     input: &SearchInput<'_>,
     reservations: &Reservations,
     headroom: &Headroom,
-) -> Vec<Vec<Launch>> {
-    let bought = input.shape_index.by_price.iter().enumerate().map(|(cell, shapes)| {
+) -> IndexVec<CellId, Vec<Launch>> {
+    let bought = input.shape_index.by_price.iter_enumerated().map(|(cell, shapes)| {
         let price = |shape: usize| input.compiled.shapes[shape].price[cell];
         let within = shapes.iter().filter(|&&shape| headroom.allows(input.compiled, shape));
         within.map(|&shape| Launch { shape, price: price(shape), reserved: None }).collect()
     });
-    let mut launches: Vec<Vec<Launch>> = bought.collect();
+    let mut launches: IndexVec<CellId, Vec<Launch>> = bought.collect();
     for &entry in &reservations.entries {
         launches[entry.cell].push(Launch { shape: entry.shape, price: entry.price, reserved: Some(entry) });
     }
@@ -30,27 +31,28 @@ pub(super) fn launches_at(
 
 /// Returns by cell the weight of the heaviest pool that can hold a unit of `group` in any cell that rules between its
 /// pods and others do not distinguish from it; `i32::MIN` if none can.
-pub(super) fn tiers(input: &SearchInput<'_>, group: &Group) -> Vec<i32> {
+pub(super) fn tiers(input: &SearchInput<'_>, group: &Group) -> IndexVec<CellId, i32> {
     let compiled = input.compiled;
     let admits = &input.grouped.admits[group.signature];
-    let cells = compiled.cells.len();
-    let mut heaviest = vec![i32::MIN; cells];
+    let mut heaviest: IndexVec<CellId, i32> = index_vec![i32::MIN; compiled.cells.len()];
     for (shape, one) in compiled.shapes.iter().enumerate().filter(|(_, one)| fits(&group.sizes, &one.room)) {
-        for (cell, tier) in heaviest.iter_mut().enumerate() {
+        for (cell, tier) in heaviest.iter_mut_enumerated() {
             if one.offered(cell) && admits[cell].contains(shape) {
                 *tier = (*tier).max(input.shape_index.weight_of(shape));
             }
         }
     }
     let Some(&pod) = group.units.first() else { return heaviest };
-    let reached = |cell: usize| (0..cells).filter(|&other| alike(input, pod, cell, other)).map(|at| heaviest[at]).max();
-    (0..cells).map(|cell| reached(cell).unwrap_or(i32::MIN)).collect()
+    let reached = |cell: CellId| {
+        compiled.cells.indices().filter(|&other| alike(input, pod, cell, other)).map(|at| heaviest[at]).max()
+    };
+    compiled.cells.indices().map(|cell| reached(cell).unwrap_or(i32::MIN)).collect()
 }
 
 /// Returns true if rules between `pod` and others do not distinguish the two cells.
-fn alike(input: &SearchInput<'_>, pod: u32, one: usize, other: usize) -> bool {
+fn alike(input: &SearchInput<'_>, pod: u32, one: CellId, other: CellId) -> bool {
     let compiled = input.compiled;
-    let value = |cell: usize, dimension: usize| compiled.cells.value_index(cell, dimension);
+    let value = |cell: CellId, dimension: usize| compiled.cells.value_index(cell, dimension);
     let mut pinned = input.grouped.pinned_of_spec[compiled.problem.pods[pod as usize].spec].ones();
     pinned.all(|dimension| value(one, dimension) == value(other, dimension))
 }
@@ -146,10 +148,10 @@ impl Search<'_> {
     }
 
     /// Returns true if a node of a pool heavier than `weight` could still be bought for the pod alone.
-    fn finds_heavier(&self, piece: &Piece<'_>, cell: usize, weight: i32) -> bool {
+    fn finds_heavier(&self, piece: &Piece<'_>, cell: CellId, weight: i32) -> bool {
         let input = self.input;
         let admits = &input.grouped.admits[piece.signature];
-        let cells = self.launches_at.iter().enumerate().filter(|&(at, _)| alike(input, piece.unit, cell, at));
+        let cells = self.launches_at.iter_enumerated().filter(|&(at, _)| alike(input, piece.unit, cell, at));
         let bought = cells.flat_map(|(at, launches)| launches.iter().map(move |launch| (at, launch)));
         bought.filter(|(_, launch)| launch.reserved.is_none()).any(|(at, launch)| {
             input.shape_index.weight_of(launch.shape) > weight

@@ -13,7 +13,7 @@ use fixedbitset::FixedBitSet;
 use index_vec::{IndexSlice, IndexVec, index_vec};
 use smallvec::SmallVec;
 
-use crate::compile::{Compiled, DomainRuleId, HostRuleId, Part, SignatureId};
+use crate::compile::{CellId, Compiled, DomainRuleId, HostRuleId, Part, SignatureId};
 use crate::pack::Draft;
 use crate::pack::construct::OpenedNode;
 use crate::pack::existing_nodes::ExistingNode;
@@ -36,7 +36,7 @@ struct Piece<'a> {
     part: &'a Part,
     group: GroupId,
     /// Weight of the heaviest pool that can hold it, by cell; `i32::MIN` if none can.
-    tiers: Vec<i32>,
+    tiers: IndexVec<CellId, i32>,
 }
 
 /// Node of a placement.
@@ -44,7 +44,7 @@ struct Piece<'a> {
 struct Seat {
     /// Position in [`SearchInput::standing`]; `None` for a new node.
     standing: Option<usize>,
-    cell: usize,
+    cell: CellId,
     sizes: Vec<i32>,
     pieces: SmallVec<[u8; 8]>,
     /// Number of owners, by host rule; `targets` likewise.
@@ -87,7 +87,7 @@ struct Search<'a> {
     headroom: Headroom,
     reservations: Reservations,
     /// Launches by cell, cheapest first.
-    launches_at: Vec<Vec<Launch>>,
+    launches_at: IndexVec<CellId, Vec<Launch>>,
     /// True if launches must be checked against limits and reservations.
     counted: bool,
     seats: Vec<Seat>,
@@ -168,7 +168,7 @@ pub(crate) fn search(input: &SearchInput<'_>, bundled: &Grouped, known: &Draft) 
 }
 
 impl Seat {
-    fn new(standing: Option<usize>, cell: usize, width: usize, rules: usize) -> Self {
+    fn new(standing: Option<usize>, cell: CellId, width: usize, rules: usize) -> Self {
         Self {
             standing,
             cell,
@@ -205,9 +205,8 @@ impl Search<'_> {
         for seat in 0..self.seats.len() {
             self.try_seat(piece, seat);
         }
-        let cells = self.input.compiled.cells.len();
         let (width, rules) = (self.pieces[piece].sizes.len(), self.input.grouped.rules.host.len());
-        for cell in 0..cells {
+        for cell in self.input.compiled.cells.indices() {
             self.seats.push(Seat::new(None, cell, width, rules));
             self.try_seat(piece, self.seats.len() - 1);
             self.seats.pop();

@@ -3,7 +3,7 @@
 use index_vec::IndexVec;
 
 use super::{Piece, Search, Seat};
-use crate::compile::{Demand, DomainRuleId, Filter};
+use crate::compile::{CellId, Demand, DomainRuleId, Filter};
 use crate::pack::{existing_nodes, zones};
 
 impl Search<'_> {
@@ -11,7 +11,7 @@ impl Search<'_> {
     pub(super) fn holds(&self) -> bool {
         let rules = &self.input.grouped.rules;
         let cells = &self.input.compiled.cells;
-        let value_in = |rule: DomainRuleId, cell: usize| {
+        let value_in = |rule: DomainRuleId, cell: CellId| {
             self.input.dimension_of[rule].and_then(|dimension| cells.value_index(cell, dimension))
         };
         let mut counts = self.input.bound.clone();

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
+use index_vec::Idx;
 use smallvec::SmallVec;
 
 use super::{ZonePolicy, Zoning};
@@ -161,8 +162,7 @@ impl Zoning<'_> {
             }
             let lightness = compiled.problem.pools[shape.pool].weight.saturating_neg();
             for &cell in &compiled.offered_in()[number] {
-                let cell = cell as usize;
-                if !reach.contains(cell) || !admits[cell].contains(number) {
+                if !reach.contains(cell.index()) || !admits[cell].contains(number) {
                     continue;
                 }
                 let reserved = shape.reserved.iter().filter(|reserved| reserved.cell == cell);

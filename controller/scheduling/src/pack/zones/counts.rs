@@ -4,7 +4,7 @@ use fixedbitset::FixedBitSet;
 use index_vec::{IndexVec, index_vec};
 
 use super::Zoning;
-use crate::compile::{Compiled, Demand, DomainRuleId};
+use crate::compile::{CellId, Compiled, Demand, DomainRuleId};
 use crate::pack::existing_nodes::ExistingNode;
 use crate::pack::groups::{GroupId, Grouped};
 
@@ -55,7 +55,7 @@ pub(crate) fn bound_counts(compiled: &Compiled<'_>, grouped: &Grouped, standing:
     counts
 }
 
-fn value_of(compiled: &Compiled<'_>, dimension: usize, cell: usize) -> Option<usize> {
+fn value_of(compiled: &Compiled<'_>, dimension: usize, cell: CellId) -> Option<usize> {
     if dimension == usize::MAX { None } else { compiled.cells.value_index(cell, dimension) }
 }
 
