@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  case(name, parts, body) ────► join the shared world ──► namespace NAME-tXXXXXX ─┐
-//!  on_site(name, ground, body) ► a world of its own, with machines ────────────────┤
+//!  on_site(name, ground, body) ► a network, machines, a cluster that is set back ───┤
 //!                                                                                  ▼
 //!                                                 body ──► leaks? (cluster, EC2, ledger) ──► taken down
 //!                                                   │        │
@@ -12,6 +12,7 @@
 mod logs;
 mod shared;
 mod site;
+mod sites;
 
 pub use logs::{LOGS, kept_logs};
 pub use shared::Case;
@@ -26,15 +27,16 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use self::sites::Sites;
 use crate::error::Result;
 use crate::world::Part;
 
 /// How long a test may take. The slowest of them takes a tenth of it on an idle machine.
 const MOST: Duration = Duration::from_secs(180);
 
-/// Worlds with machines that one process has at once. Each system that boots takes some inotify instances, of which Linux gives
+/// Turns of tests with machines: networks that one process uses at once. Each system that boots takes some inotify instances, of which Linux gives
 /// a user 128; without them it stands still and says nothing.
-static SITES: Semaphore = Semaphore::const_new(2);
+static TURNS: Semaphore = Semaphore::const_new(2);
 
 /// Runs `body` with `parts` of the shared world. Whatever it makes must carry [`Case::id`] in its name, a label or a tag,
 /// and must be gone when it ends; its namespace is removed for it.
@@ -43,12 +45,13 @@ static SITES: Semaphore = Semaphore::const_new(2);
 /// When `body` does, when it leaves something behind, when it takes too long, or when the world cannot be had. The path
 /// of a folder with all logs is printed first.
 pub fn case(name: &str, parts: &[Part], body: impl AsyncFnOnce(&Case)) {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    play(runtime, name, MOST, None, Case::begin(name, parts), body);
+    let runtime = started(&mut Builder::new_current_thread());
+    play(runtime, name, MOST, Case::begin(name, parts), body);
 }
 
-/// Runs `body` in a world of its own, in which machines boot. Machines, what stands in EC2, Nodes and whatever else it
-/// makes must be gone when it ends.
+/// Runs `body` in a network in which no other test is, and machines boot. Machines, what stands in EC2, Nodes and whatever
+/// else it makes must be gone when it ends. Network and cluster may have served other tests; the objects are those of a new
+/// cluster, while logs and the memory of servers go back to their start.
 ///
 /// # Panics
 /// As [`case`].
@@ -61,12 +64,21 @@ pub fn on_site(name: &str, ground: Ground, body: impl AsyncFnOnce(&OnSite)) {
 /// # Panics
 /// As [`case`].
 pub fn on_site_for(most: Duration, name: &str, ground: Ground, body: impl AsyncFnOnce(&OnSite)) {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    play(runtime, name, most, Some(&SITES), OnSite::begin(name, ground), body);
+    let runtime = started(Builder::new_multi_thread().worker_threads(2));
+    // Before it is this test's turn: they would end with the test before.
+    let sites = Sites::of_this_process();
+    // Until the site is given back: who comes next takes it.
+    let _turn = runtime.block_on(TURNS.acquire());
+    if let Some(left) = play(runtime, name, most, OnSite::begin(name, ground, &sites), body) {
+        sites.give(left);
+    }
 }
 
 /// What a test stands on.
 trait Stage: Sized {
+    /// What another test can use, once the runtime of this one has ended.
+    type Left;
+
     /// A name that no other test has: that of the folder for its logs.
     fn title(&self) -> &str;
 
@@ -76,27 +88,26 @@ trait Stage: Sized {
     /// Copies everything that tells what happened into `folder`.
     async fn keep_logs(&self, folder: &Path) -> Result<()>;
 
-    /// Takes down what is the test's own.
-    async fn close(self) -> Result<()>;
+    /// Takes down what is the test's own; everything, unless `is_sound`.
+    async fn close(self, is_sound: bool) -> Result<Self::Left>;
 }
 
-/// Begins when it is its turn, plays, ends.
+#[expect(clippy::panic, reason = "a test fails by panicking")]
+fn started(builder: &mut Builder) -> Runtime {
+    builder.enable_all().build().unwrap_or_else(|error| panic!("no runtime: {error}"))
+}
+
+/// Begins, plays, ends. The runtime has ended when this returns.
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 #[expect(clippy::print_stderr, reason = "cargo shows it with the failure")]
 fn play<S: Stage>(
-    runtime: std::io::Result<Runtime>,
+    runtime: Runtime,
     name: &str,
     most: Duration,
-    turns: Option<&Semaphore>,
     begin: impl Future<Output = Result<S>>,
     body: impl AsyncFnOnce(&S),
-) {
-    let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
+) -> S::Left {
     runtime.block_on(async {
-        let _turn = match turns {
-            Some(turns) => turns.acquire().await.ok(),
-            None => None,
-        };
         let stage = match begin.await {
             Ok(stage) => stage,
             Err(error) => panic!("{error}"),
@@ -113,12 +124,12 @@ fn play<S: Stage>(
                 Err(error) => eprintln!("the logs could not be kept: {error}"),
             }
         }
-        let closed = stage.close().await;
+        let closed = stage.close(failure.is_none()).await;
         match (outcome, failure, closed) {
             (Err(panic), _, _) => resume_unwind(panic),
             (Ok(_), Some(failure), _) => panic!("{failure}"),
             (Ok(_), None, Err(error)) => panic!("{error}"),
-            (Ok(_), None, Ok(())) => {}
+            (Ok(_), None, Ok(left)) => left,
         }
-    });
+    })
 }

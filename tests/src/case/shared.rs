@@ -98,6 +98,8 @@ impl Case {
 }
 
 impl Stage for Case {
+    type Left = ();
+
     fn title(&self) -> &str {
         &self.namespace
     }
@@ -128,7 +130,7 @@ impl Stage for Case {
         logs::write_picture(self.cluster(), self.ec2.as_deref(), &self.id, folder).await
     }
 
-    async fn close(self) -> Result<()> {
+    async fn close(self, _is_sound: bool) -> Result<()> {
         let Some(world) = self.own.into_inner() else { return Ok(()) };
         let ledger = world.ledger().folder().to_owned();
         world.close()?;

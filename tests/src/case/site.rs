@@ -1,4 +1,4 @@
-//! A test with machines, in a world of its own.
+//! A test with machines, in a network in which no other test is.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,8 +6,9 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use tokio::sync::OnceCell;
 
+use super::sites::{Sites, VacantSite};
 use super::{Stage, logs};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Contents};
 use crate::ec2::Ec2;
 use crate::error::Result;
 use crate::instances::Site;
@@ -33,21 +34,23 @@ pub struct OnSite {
     site: Arc<Site>,
     ec2: OnceCell<Arc<Ec2>>,
     before: Vec<Item>,
+    /// What the cluster held, if the site can serve another test.
+    contents: Option<Contents>,
 }
 
 impl OnSite {
-    pub(super) async fn begin(name: &str, ground: Ground) -> Result<Self> {
-        let site = match ground {
-            Ground::Network => Site::open(name).await?,
-            Ground::Cluster => Site::with_cluster(name).await?,
-            Ground::ClusterAhead(ahead) => Site::with_cluster_ahead(name, ahead).await?,
+    pub(super) async fn begin(name: &str, ground: Ground, sites: &Sites) -> Result<Self> {
+        let (site, contents) = match ground {
+            Ground::Network => (Site::open(name).await?, None),
+            Ground::Cluster => sites.take().await.map(|(site, contents)| (site, Some(contents)))?,
+            Ground::ClusterAhead(ahead) => (Site::with_cluster_ahead(name, ahead).await?, None),
         };
         let title = format!("{name}-t{}", crate::random::text(3)?);
         let mut before = leaks::of_ledger(site.world().ledger());
         if let Ok(cluster) = site.cluster() {
             before.extend(leaks::of_cluster(cluster).await?);
         }
-        Ok(Self { name: name.to_owned(), title, site: Arc::new(site), ec2: OnceCell::new(), before })
+        Ok(Self { name: name.to_owned(), title, site: Arc::new(site), ec2: OnceCell::new(), before, contents })
     }
 
     /// A name that no other test has: that of the folder for its logs.
@@ -79,6 +82,8 @@ impl OnSite {
 }
 
 impl Stage for OnSite {
+    type Left = Option<VacantSite>;
+
     fn title(&self) -> &str {
         self.title()
     }
@@ -91,7 +96,7 @@ impl Stage for OnSite {
         if let Some(ec2) = self.ec2.get() {
             now.extend(leaks::of_ec2(ec2).await?);
         }
-        // The world is this test's alone, and so is all that is in it.
+        // Nobody else is in the world, so all that came is this test's.
         leaks::none(&self.name, "", &self.before, &now)
     }
 
@@ -107,12 +112,17 @@ impl Stage for OnSite {
         }
     }
 
-    async fn close(self) -> Result<()> {
+    async fn close(self, is_sound: bool) -> Result<Option<VacantSite>> {
         let ledger = Arc::clone(self.site.world().ledger());
-        match Arc::into_inner(self.site) {
-            Some(site) => tokio::task::spawn_blocking(move || site.close()).await.map_err(std::io::Error::other)?,
+        let close = match (Arc::into_inner(self.site), self.contents.filter(|_| is_sound)) {
+            (Some(site), Some(contents)) => {
+                return Ok(Some(VacantSite { vacant: site.vacate()?, contents }));
+            }
+            (Some(site), None) => tokio::task::spawn_blocking(move || site.close()),
             // A task of a bridge that was aborted still holds it.
-            None => tokio::task::spawn_blocking(move || ledger.close()).await.map_err(std::io::Error::other)?,
-        }
+            (None, _) => tokio::task::spawn_blocking(move || ledger.close()),
+        };
+        close.await.map_err(std::io::Error::other)??;
+        Ok(None)
     }
 }

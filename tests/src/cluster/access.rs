@@ -302,6 +302,8 @@ async fn kubectl(kubeconfig: &Path, folder: &Path, arguments: &[&str]) -> Result
     let mut command = Command::new(programs::path("kubectl")?);
     command.arg("--kubeconfig").arg(kubeconfig).arg("--cache-dir").arg(folder.join("kubectl"));
     command.args(arguments).env_remove("KUBECONFIG").env("KUBERC", "off").kill_on_drop(true);
+    // It ends before what it allocates is worth collecting.
+    command.env("GOGC", "off");
     let output = command.stdin(std::process::Stdio::null()).output().await?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

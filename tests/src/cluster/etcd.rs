@@ -176,7 +176,7 @@ impl Etcd {
             if let Some(key) = changed.iter().filter(is_lasting).find(|key| contents.0.contains_key(*key)) {
                 return Err(Error::Missing {
                     what: format!("`{}` is no longer what it was", in_words(key)),
-                    hint: "give the test that changes it `PlaneLease::alone`".to_owned(),
+                    hint: "give the test that changes it servers of its own".to_owned(),
                 });
             }
             if Instant::now() > end {

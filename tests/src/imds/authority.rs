@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 const SUBJECT: &str = "/C=US/ST=Washington State/L=Seattle/O=Amazon Web Services LLC";
 
 /// A signing key and its certificate, both as files.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Authority {
     folder: PathBuf,
 }

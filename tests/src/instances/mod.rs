@@ -20,4 +20,5 @@ pub mod user_data;
 pub use authenticator::Authenticator;
 pub use bridge::{Alter, Becomes, Bridge};
 pub use cloud::CloudController;
+pub(crate) use site::Vacant;
 pub use site::{CLUSTER, Node, Site};

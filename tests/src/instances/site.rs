@@ -8,8 +8,8 @@ use jiff::SignedDuration;
 
 use super::authenticator::{self, Authenticator};
 use super::cloud::CloudController;
-use crate::cluster::{Cluster, ControlPlane, Network, Options};
-use crate::error::Result;
+use crate::cluster::{Cluster, Contents, ControlPlane, Network, Options};
+use crate::error::{Error, Result};
 use crate::imds::proof::RoleCredentials;
 use crate::imds::{Authority, Instance, Metadata, Role, Served};
 use crate::machine::{Fabric, GATEWAY, Image, Machine, Machines, Spec};
@@ -32,6 +32,18 @@ pub struct Site {
     world: World,
     /// How far the clocks of its servers are ahead of the machines'.
     ahead: SignedDuration,
+    next: AtomicU32,
+}
+
+/// What of a site with a cluster outlives a test: all that no runtime of a test has a part in. Machines and instances are
+/// numbered on, as their logs stay. Dropping it ends all.
+#[derive(Debug)]
+pub(crate) struct Vacant {
+    plane: Mutex<ControlPlane>,
+    machines: Machines,
+    authority: Authority,
+    fabric: Arc<Fabric>,
+    world: World,
     next: AtomicU32,
 }
 
@@ -77,6 +89,32 @@ impl Site {
         })
     }
 
+    /// Makes the cluster what it was, and starts metadata, authenticator and cloud controller where there were some before.
+    ///
+    /// # Errors
+    /// When a server has ended, and as [`ControlPlane::set_back`]; when an address is still taken. All has ended then.
+    pub(crate) async fn reopen(mut vacant: Vacant, contents: &mut Contents) -> Result<Self> {
+        let (cluster, metadata, authenticator) = match vacant.begin(contents).await {
+            Ok(begun) => begun,
+            Err(error) => return Err(vacant.close().err().unwrap_or(error)),
+        };
+        let Vacant { plane, machines, authority: _, fabric, world, next } = vacant;
+        let cloud = Some(CloudController::start(cluster.client()));
+        let (cluster, plane, ahead) = (Some(cluster), Some(plane), SignedDuration::ZERO);
+        Ok(Self { machines, metadata, authenticator, cloud, cluster, plane, fabric, world, ahead, next })
+    }
+
+    /// Ends all but what can be [reopened](Self::reopen): with clocks that are right.
+    ///
+    /// # Errors
+    /// When there is no cluster.
+    pub(crate) fn vacate(self) -> Result<Vacant> {
+        let Self { machines, metadata, authenticator, cloud, cluster: _, plane, fabric, world, ahead: _, next } = self;
+        drop((cloud, authenticator));
+        let authority = metadata.authority().clone();
+        Ok(Vacant { plane: plane.ok_or_else(no_cluster)?, machines, authority, fabric, world, next })
+    }
+
     /// With a control plane in the network, and a cloud controller beside it.
     ///
     /// # Errors
@@ -119,6 +157,15 @@ impl Site {
         plane.servers().iter().map(Running::summary).collect()
     }
 
+    /// Returns the objects of its cluster, once the servers have made what they make by themselves.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::contents`]; when there is no cluster.
+    pub(crate) async fn contents(&mut self) -> Result<Contents> {
+        let plane = self.plane.as_mut().ok_or_else(no_cluster)?;
+        plane.get_mut().unwrap_or_else(PoisonError::into_inner).contents().await
+    }
+
     /// Makes sure that all servers run.
     ///
     /// # Errors
@@ -133,10 +180,7 @@ impl Site {
     /// # Errors
     /// When there is none.
     pub fn cluster(&self) -> Result<&Cluster> {
-        self.cluster.as_ref().ok_or_else(|| crate::Error::Missing {
-            what: "this site has no cluster".to_owned(),
-            hint: "open it with `Site::with_cluster`".to_owned(),
-        })
+        self.cluster.as_ref().ok_or_else(no_cluster)
     }
 
     /// The network.
@@ -222,4 +266,32 @@ impl Site {
         drop((cloud, plane, authenticator, metadata, machines, fabric));
         world.close()
     }
+}
+
+impl Vacant {
+    /// Sets back what the last test has changed, and starts what the next one has of its own.
+    async fn begin(&mut self, contents: &mut Contents) -> Result<(Cluster, Metadata, Authenticator)> {
+        let servers = self.plane.get_mut().unwrap_or_else(PoisonError::into_inner);
+        servers.check()?;
+        servers.set_back(contents).await?;
+        self.fabric.give_back().await?;
+        let cluster = Cluster::at(servers.cluster().place().clone()).await?;
+        let metadata = Metadata::start(&self.fabric, self.authority.clone()).await?;
+        let authenticator = Authenticator::start(&self.fabric, CLUSTER, SignedDuration::ZERO).await?;
+        Ok((cluster, metadata, authenticator))
+    }
+
+    /// Ends everything in its order.
+    ///
+    /// # Errors
+    /// As [`Site::close`].
+    pub(crate) fn close(self) -> Result<()> {
+        let Self { plane, machines, authority: _, fabric, world, next: _ } = self;
+        drop((plane, machines, fabric));
+        world.close()
+    }
+}
+
+fn no_cluster() -> Error {
+    Error::Missing { what: "this site has no cluster".to_owned(), hint: "open it with `Site::with_cluster`".to_owned() }
 }

@@ -118,6 +118,14 @@ impl Fabric {
         command::run("ip", ["-n", &self.namespace, "route", "replace", "blackhole", &route]).await
     }
 
+    /// Undoes each [`Self::swallow`].
+    ///
+    /// # Errors
+    /// When `ip` fails.
+    pub async fn give_back(&self) -> Result<()> {
+        command::run("ip", ["-n", &self.namespace, "route", "flush", "type", "blackhole"]).await
+    }
+
     /// A listening socket of this process in the namespace, for a server that machines can reach.
     ///
     /// # Errors
