@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use index_vec::IndexVec;
+use index_vec::{IndexSlice, IndexVec};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
@@ -122,6 +122,20 @@ pub(crate) struct Part {
     /// Subjects of required affinity on hostnames.
     pub(crate) joins: SmallVec<[u32; 1]>,
 }
+
+impl Part {
+    /// Returns true if a node with so many owners and targets of each rule has no room for one more unit.
+    pub(crate) fn is_blocked(&self, rules: &Rules, owners: &ByHostRule, targets: &ByHostRule) -> bool {
+        let limit = |rule: HostRuleId| rules.host[rule].limit;
+        let own =
+            |rule: HostRuleId| self.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
+        self.owns_host.iter().any(|&rule| targets[rule] + own(rule) > limit(rule))
+            || self.targets_host.iter().any(|&(rule, count)| owners[rule] > 0 && targets[rule] + count > limit(rule))
+    }
+}
+
+/// Number of units by host rule.
+type ByHostRule = IndexSlice<HostRuleId, [i32]>;
 
 /// All rules of a problem.
 #[derive(Debug, Default)]

@@ -281,7 +281,7 @@ impl<'a> Fitting<'a> {
         parts.iter().all(|&part| self.standing_admits[part].contains(position))
             && self.grouped.confines(of.signature, one.node)
             && fits(&content.with(&of.sizes), &one.room)
-            && !self.is_blocked(&of.part, content)
+            && !of.part.is_blocked(&self.grouped.rules, &content.owners, &content.targets)
             && self.ruled(&of.part).into_iter().all(|dimension| match value(dimension) {
                 Some(value) => self.chosen(&of.part, dimension, &[value]).contains(&value),
                 None => false,
@@ -313,7 +313,9 @@ impl<'a> Fitting<'a> {
         let of = &self.grouped.groups[group];
         let sums = claim.content.sizes.iter().zip(&*of.sizes).zip(&claim.most);
         let mut sums = sums.map(|((&held, &size), &most)| (held.saturating_add(size), most));
-        if sums.any(|(sum, most)| sum > most && sum > 0) || self.is_blocked(&of.part, &claim.content) {
+        if sums.any(|(sum, most)| sum > most && sum > 0)
+            || of.part.is_blocked(&self.grouped.rules, &claim.content.owners, &claim.content.targets)
+        {
             return None;
         }
         let sizes = claim.content.with(&of.sizes);
@@ -366,17 +368,6 @@ impl<'a> Fitting<'a> {
         let of = &grouped.groups[group];
         self.claims[claim].content.put(unit, group, &of.sizes, &of.part);
         self.count(&of.part, |dimension| decided[dimension]);
-    }
-
-    fn is_blocked(&self, part: &Part, content: &Content) -> bool {
-        let limit = |rule: HostRuleId| self.grouped.rules.host[rule].limit;
-        let own =
-            |rule: HostRuleId| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
-        part.owns_host.iter().any(|&rule| content.targets[rule] + own(rule) > limit(rule))
-            || part
-                .targets_host
-                .iter()
-                .any(|&(rule, count)| content.owners[rule] > 0 && content.targets[rule] + count > limit(rule))
     }
 
     /// Returns the claim as a node of its cheapest shape and cell.

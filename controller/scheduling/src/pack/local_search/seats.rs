@@ -119,7 +119,7 @@ impl Table<'_> {
     /// hour more.
     pub(super) fn with_one_more(&self, seat: &Seat, place: usize, group: GroupId, below: f64) -> Option<Kind> {
         let of = &self.grouped.groups[group];
-        if self.is_blocked(&of.part, seat) || !self.tally.admits(&of.part, place) {
+        if of.part.is_blocked(&self.grouped.rules, &seat.owners, &seat.targets) || !self.tally.admits(&of.part, place) {
             return None;
         }
         let mut sizes: SmallVec<[i32; 8]> = SmallVec::from_slice(&seat.sizes);
@@ -152,17 +152,6 @@ impl Table<'_> {
             }
         };
         held.then_some(seat.kind)
-    }
-
-    fn is_blocked(&self, part: &Part, seat: &Seat) -> bool {
-        let limit = |rule: HostRuleId| self.grouped.rules.host[rule].limit;
-        let own =
-            |rule: HostRuleId| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
-        part.owns_host.iter().any(|&rule| seat.targets[rule] + own(rule) > limit(rule))
-            || part
-                .targets_host
-                .iter()
-                .any(|&(rule, count)| seat.owners[rule] > 0 && seat.targets[rule] + count > limit(rule))
     }
 
     /// Adds a unit to a seat, whose kind becomes `kind`.

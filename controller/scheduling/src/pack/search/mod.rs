@@ -258,7 +258,7 @@ impl Search<'_> {
         if alike && self.seats[seat + 1..].iter().any(before) {
             return;
         }
-        if self.blocked(one.part, &self.seats[seat]) {
+        if one.part.is_blocked(&self.input.grouped.rules, &self.seats[seat].owners, &self.seats[seat].targets) {
             return;
         }
         let undo = self.seats[seat].clone();
@@ -278,17 +278,6 @@ impl Search<'_> {
             self.price = sum;
         }
         self.seats[seat] = undo;
-    }
-
-    fn blocked(&self, part: &Part, seat: &Seat) -> bool {
-        let rules = &self.input.grouped.rules.host;
-        let own =
-            |rule: HostRuleId| part.targets_host.iter().find(|&&(one, _)| one == rule).map_or(0, |&(_, count)| count);
-        part.owns_host.iter().any(|&rule| seat.targets[rule] + own(rule) > rules[rule].limit)
-            || part
-                .targets_host
-                .iter()
-                .any(|&(rule, count)| seat.owners[rule] > 0 && seat.targets[rule] + count > rules[rule].limit)
     }
 
     fn draft(&self, found: &Found) -> Draft {
