@@ -34,6 +34,7 @@ pub mod instances;
 mod item;
 pub mod leaks;
 pub mod ledger;
+mod lock;
 pub mod machine;
 pub mod meter;
 pub mod process;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  case(name, parts, body) ────► join the shared world ──► namespace NAME-tXXXXXX ─┐
-//!  on_site(name, ground, body) ► a network, machines, a cluster that is set back ───┤
+//!  on_site(name, ground, body) ► a network, machines, a cluster that is set back ──┤
 //!                                                                                  ▼
 //!                                                 body ──► leaks? (cluster, EC2, ledger) ──► taken down
 //!                                                   │        │
@@ -34,8 +34,8 @@ use crate::world::Part;
 /// How long a test may take. The slowest of them takes a tenth of it on an idle machine.
 const MOST: Duration = Duration::from_secs(180);
 
-/// Turns of tests with machines: networks that one process uses at once. Each system that boots takes some inotify instances, of which Linux gives
-/// a user 128; without them it stands still and says nothing.
+/// Turns of tests with machines, as many as networks that one process uses at once. Each system that boots takes some
+/// inotify instances, of which Linux gives a user 128; without them it stands still and says nothing.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
 /// Runs `body` with `parts` of the shared world. Whatever it makes must carry [`Case::id`] in its name, a label or a tag,
@@ -76,7 +76,7 @@ pub fn on_site_for(most: Duration, name: &str, ground: Ground, body: impl AsyncF
 
 /// What a test stands on.
 trait Stage: Sized {
-    /// What another test can use, once the runtime of this one has ended.
+    /// Part of it that another test can use, once the runtime of this one has ended.
     type Left;
 
     /// A name that no other test has: that of the folder for its logs.

@@ -34,7 +34,7 @@ pub struct OnSite {
     site: Arc<Site>,
     ec2: OnceCell<Arc<Ec2>>,
     before: Vec<Item>,
-    /// What the cluster held, if the site can serve another test.
+    /// Objects that the cluster held, if the site can serve another test.
     contents: Option<Contents>,
 }
 

@@ -10,11 +10,12 @@
 //!
 //! They end with the last test that may take one: a process that runs one test at a time starts one for each.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::cluster::Contents;
 use crate::error::Result;
 use crate::instances::{Site, Vacant};
+use crate::lock::lock;
 
 /// The vacant sites of this process.
 #[derive(Debug, Default)]
@@ -31,7 +32,7 @@ impl Sites {
     /// Returns those that tests of this process share.
     pub(super) fn of_this_process() -> Arc<Self> {
         static SITES: Mutex<Weak<Sites>> = Mutex::new(Weak::new());
-        let mut known = locked(&SITES);
+        let mut known = lock(&SITES);
         if let Some(sites) = known.upgrade() {
             return sites;
         }
@@ -59,11 +60,11 @@ impl Sites {
 
     /// Gives a site back. The runtime of its test has ended, and with it whatever listened in the network.
     pub(super) fn give(&self, site: VacantSite) {
-        locked(&self.0).push(site);
+        lock(&self.0).push(site);
     }
 
     fn take_vacant(&self) -> Option<VacantSite> {
-        locked(&self.0).pop()
+        lock(&self.0).pop()
     }
 }
 
@@ -76,8 +77,4 @@ impl Drop for Sites {
             }
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

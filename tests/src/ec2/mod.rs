@@ -57,7 +57,7 @@ pub use services::InstanceFault;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -71,6 +71,7 @@ use answer::ApiError;
 use shared::Shared;
 
 use crate::error::Result;
+use crate::lock::lock;
 
 /// The region of programs that are started with [`Credentials::environment`].
 pub const REGION: &str = "us-east-1";
@@ -392,9 +393,4 @@ async fn listen(listener: TcpListener, routes: Router) {
 
 fn refused(action: &'static str, error: ApiError) -> Refused {
     Refused { action, code: error.code, message: error.message }
-}
-
-/// A panic while a lock was held has failed its test already.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -35,8 +35,8 @@ pub struct Site {
     next: AtomicU32,
 }
 
-/// What of a site with a cluster outlives a test: all that no runtime of a test has a part in. Machines and instances are
-/// numbered on, as their logs stay. Dropping it ends all.
+/// Part of a site with a cluster that outlives a test: all in which no runtime of a test has a share. Machines and
+/// instances are numbered on, as their logs stay. Dropping it ends all.
 #[derive(Debug)]
 pub(crate) struct Vacant {
     plane: Mutex<ControlPlane>,

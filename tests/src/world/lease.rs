@@ -10,12 +10,13 @@
 //! They end with the last lease: a process that runs one test at a time starts one for each.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, ThreadId};
 
 use super::World;
 use crate::cluster::{Cluster, Contents, ControlPlane, Kwok, Options};
 use crate::error::Result;
+use crate::lock::lock;
 
 /// A control plane with KWOK, for one test. It holds what it held after its definitions were made.
 #[derive(Debug)]
@@ -118,7 +119,7 @@ impl Drop for PlaneLease {
     fn drop(&mut self) {
         let is_spoiled = self.is_alone || thread::panicking() || thread::current().id() != self.thread;
         if let Some(ready) = self.ready.take().filter(|_| !is_spoiled) {
-            locked(&self.planes.free).push(ready);
+            lock(&self.planes.free).push(ready);
         }
     }
 }
@@ -126,7 +127,7 @@ impl Drop for PlaneLease {
 impl Planes {
     fn of_this_process() -> Result<Arc<Self>> {
         static PLANES: Mutex<Weak<Planes>> = Mutex::new(Weak::new());
-        let mut known = locked(&PLANES);
+        let mut known = lock(&PLANES);
         if let Some(planes) = known.upgrade() {
             return Ok(planes);
         }
@@ -137,12 +138,12 @@ impl Planes {
     }
 
     fn take_free(&self) -> Option<ReadyPlane> {
-        locked(&self.free).pop()
+        lock(&self.free).pop()
     }
 
     async fn start(&self, options: Options, define: impl AsyncFnOnce(&Cluster) -> Result<()>) -> Result<ReadyPlane> {
         let number = {
-            let mut started = locked(&self.started);
+            let mut started = lock(&self.started);
             *started += 1;
             *started
         };
@@ -162,8 +163,4 @@ impl ReadyPlane {
         self.plane.set_back(&mut self.contents).await?;
         Cluster::at(self.plane.cluster().place().clone()).await
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
