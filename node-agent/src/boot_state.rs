@@ -27,10 +27,6 @@ use crate::watch::node_rules;
 use crate::watch::signatures::{self, Signature};
 use crate::watch::units::Unit;
 
-/// Time allowed for pods that the agent does not control (a CNI plugin, a device plugin, a controller that removes a
-/// startup taint) before their absence counts as a fault. Karpenter allows 15 minutes for a whole node; images of 1 GB
-/// are pulled in less than a minute.
-pub const PATIENCE_WITH_PODS: SignedDuration = SignedDuration::from_secs(90);
 /// Time after its last occurrence during which a journal line counts, if healthy boots log it too.
 const LINE_COUNTS_FOR: SignedDuration = SignedDuration::from_secs(60);
 /// Time that the API server may be unreachable before it is reported. While one of its replicas shuts down, the next
@@ -39,6 +35,9 @@ const LOST_FOR: SignedDuration = SignedDuration::from_secs(2);
 /// Time from the start of the kubelet's unit until its healthz port must return 200. It takes under a second, five on a
 /// busy machine.
 const KUBELET_STARTS_IN: SignedDuration = SignedDuration::from_secs(15);
+/// Number of restarts after which the kubelet keeps exiting. One exit may heal: systemd and the Windows service manager
+/// start it again after 5 s, and on Windows it may exit because containerd's pipe does not exist yet.
+const MANY_RESTARTS: u32 = 2;
 /// Upper bound on the first read of the Node after the agent's start. Findings that rest on earlier evidence are held
 /// back until then.
 const LOOKS_IN: SignedDuration = SignedDuration::from_secs(5);
@@ -137,6 +136,8 @@ pub struct BootState {
     health: Option<Health>,
     /// Time when the kubelet became unhealthy while its unit is active.
     unwell_since: Option<Timestamp>,
+    /// Time when the kubelet was first seen to have exited since it was last healthy.
+    exited_since: Option<Timestamp>,
     node: Option<NodeObject>,
     /// True once the Node was read, found absent, or could not be read.
     has_looked_for_node: bool,
@@ -149,6 +150,8 @@ pub struct BootState {
     /// Failed step on the way to the API server, and the time of the failure. Reported only while the Node exists.
     lost: Option<(Way, Timestamp)>,
     devices: Option<Sightings>,
+    /// Per resource that the Node lacks: the first broken link of its chain, and since when it is that one.
+    broken_since: BTreeMap<String, (String, Timestamp)>,
     held: bool,
     notice: Option<Notice>,
     /// Per stage: the time when it could begin, and the time when it was done for the first time.
@@ -175,6 +178,7 @@ impl BootState {
             log_matches: BTreeMap::new(),
             health: None,
             unwell_since: None,
+            exited_since: None,
             node: None,
             has_looked_for_node: false,
             lost_taints: Vec::new(),
@@ -183,6 +187,7 @@ impl BootState {
             ready_since: None,
             lost: None,
             devices: None,
+            broken_since: BTreeMap::new(),
             held: false,
             notice: None,
             times: BTreeMap::new(),
@@ -232,12 +237,12 @@ impl BootState {
         let Some(kubelet) = self.units.get("kubelet") else { return };
         if self.is_kubelet_well() {
             self.settled_restarts = kubelet.restarts;
-            self.unwell_since = None;
-        } else if kubelet.is_active() {
-            self.unwell_since.get_or_insert(now);
-        } else {
-            self.unwell_since = None;
+            (self.unwell_since, self.exited_since) = (None, None);
+            return;
         }
+        let has_exited = kubelet.has_failed() || kubelet.is_restarting() || kubelet.restarts > self.settled_restarts;
+        self.unwell_since = kubelet.is_active().then(|| self.unwell_since.unwrap_or(now));
+        self.exited_since = has_exited.then(|| self.exited_since.unwrap_or(now));
     }
 
     fn on_log_line(&mut self, line: Line, now: Timestamp) {

@@ -26,6 +26,7 @@
 pub mod boot_state;
 pub mod cli;
 pub mod devices;
+pub mod patience;
 pub mod phase;
 pub mod platform;
 pub mod preflight;

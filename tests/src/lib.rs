@@ -46,5 +46,5 @@ pub mod snapshot;
 pub mod wait;
 pub mod world;
 
-pub use case::{Case, Ground, OnSite, case, on_site, on_site_for};
+pub use case::{Case, Ground, OnSite, case, on_crowded_site_for, on_site, on_site_for};
 pub use error::{Error, Result};

@@ -8,6 +8,7 @@ use crate::kubelet::config::{Form, Layer};
 use crate::kubelet::schema::{FieldFault, FieldFaultKind, KUBELET, NODE_CONFIG};
 use crate::parsed::{Argument, ParsedBootstrap, Stated};
 use crate::place::{Place, line_text};
+use crate::rules::scripts::is_nodeadm_init;
 use crate::rules::{containerd, node_config};
 use crate::script_commands::{bootstrap_call, commands_of};
 use crate::tree::{self, Tree};
@@ -53,18 +54,21 @@ pub(crate) fn read(
         let message = format!("the NodeConfig of part {} is inside a multipart inside a multipart", part.number);
         findings.add(&verdicts::UD24, message, part.source.at(1), line_text(&part.text, 1));
     }
+    let missing = severity_of_missing(input, user_data);
     for part in &mistyped {
         let named = if part.media_type.is_empty() { "none".to_owned() } else { format!("`{}`", part.media_type) };
         let message = format!("nodeadm skips part {}: its media type is {named}", part.number);
         let fix = "give the part that holds the NodeConfig `Content-Type: application/node.eks.aws`";
-        findings.add_with_fix(&verdicts::UD03, message, fix, part.source.at(1), line_text(&part.text, 1));
+        let evidence = (part.source.at(1), line_text(&part.text, 1));
+        findings.add_with_fix_as(missing, &verdicts::UD03, message, fix, evidence);
     }
     scripts(input, user_data, findings);
     if found.is_empty() {
         let is_explained = !nested.is_empty() || !mistyped.is_empty() || findings.has(&verdicts::UD10);
         if !is_explained && !findings.has(&verdicts::UD01) {
             let first = user_data.parts.first().map(|part| line_text(&part.text, 1)).unwrap_or_default();
-            findings.add(&verdicts::UD03, "the user data holds no NodeConfig", user_data.anywhere(), first);
+            let message = "the user data holds no NodeConfig";
+            findings.add_as(missing, &verdicts::UD03, message, user_data.anywhere(), first);
         }
         return;
     }
@@ -87,6 +91,14 @@ pub(crate) fn read(
     fips(merged.fips.take(), bootstrap, findings);
     arguments(merged.flags, bootstrap, findings);
     proxies(user_data, merged.has_proxy, findings);
+}
+
+/// Returns the severity of a NodeConfig that is missing. A kubelet that is configured does without it, and so does a
+/// script that calls nodeadm, possibly with a NodeConfig that it writes itself.
+fn severity_of_missing(input: &BootstrapInput, user_data: &UserData) -> Severity {
+    let is_configured = input.kubelet_command.is_some() || input.environment_file.is_some();
+    let is_called = || user_data.parts.iter().any(|part| commands_of(part).iter().any(is_nodeadm_init));
+    if is_configured || is_called() { Severity::Warning } else { verdicts::UD03.severity }
 }
 
 fn document(part: &Part, bootstrap: &mut ParsedBootstrap, merged: &mut Merged, findings: &mut Findings) {

@@ -8,7 +8,8 @@ use crate::place::{Place, Source, line_of, line_text};
 use crate::tree::{self, Tree};
 use crate::userdata::{PartKind, UserData};
 use crate::verdicts;
-use crate::words::powershell::{PowerShellWord, split_command_line, statements};
+use crate::words::powershell::{PowerShellWord, reach, split_command_line, statements};
+use crate::words::reach::Stop;
 
 /// Parameters of Start-EKSBootstrap.ps1 that take a value. Source: awslabs/amazon-eks-ami, Windows bootstrap script.
 const PARAMETERS: [&str; 10] = [
@@ -42,9 +43,18 @@ const SWITCHES: [&str; 2] = ["Verbose", "Debug"];
 pub(crate) fn read(user_data: &UserData, bootstrap: &mut ParsedBootstrap, findings: &mut Findings) {
     let Some((script, source)) = script(user_data, findings) else { return };
     let statements = statements(&script);
-    let Some(call) = statements.iter().find(|words| is_call(words)) else {
+    let call = statements.iter().find(|words| is_call(words));
+    let line = call.and_then(|words| words.first()).map(|word| word.line);
+    // Inner tags are no PowerShell.
+    let stop = reach::stop(&script).filter(|stop| {
+        !findings.has(&verdicts::WN11) && (stop.cause.is_fault() || line.is_some_and(|line| line >= stop.from))
+    });
+    if let Some(stop) = stop {
+        stops(stop, &statements, &source, findings);
+    }
+    let Some(call) = call else {
         let message = "the script does not call Start-EKSBootstrap.ps1";
-        if findings.has(&verdicts::WN11) {
+        if findings.has(&verdicts::WN11) || stop.is_some() {
             return;
         }
         // The content of another script is not available here.
@@ -58,6 +68,28 @@ pub(crate) fn read(user_data: &UserData, bootstrap: &mut ParsedBootstrap, findin
     };
     bootstrap.configures_kubelet = true;
     read_call(call, &source, bootstrap, findings);
+}
+
+/// Reports that PowerShell stops before the call.
+fn stops(stop: Stop, statements: &[Vec<PowerShellWord>], source: &Source, findings: &mut Findings) {
+    let cause = stop.cause;
+    let text = (source.at(stop.line), cause.token());
+    if cause.is_fault() {
+        let message = format!("{cause}, so PowerShell runs nothing of the script");
+        let fix = "correct the script: PowerShell parses all of it before it runs any of it";
+        return findings.add_with_fix_as(Severity::Error, &verdicts::WN12, message, fix, text);
+    }
+    let runs_before = |words: &Vec<PowerShellWord>| {
+        words.first().is_some_and(|word| word.line < stop.from) && runs_something_else(words)
+    };
+    let mut message = format!("{cause} before it calls Start-EKSBootstrap.ps1");
+    let mut severity = Severity::Error;
+    if statements.iter().any(runs_before) {
+        message.push_str(", unless something that it runs does");
+        severity = Severity::Warning;
+    }
+    let fix = format!("remove `{}`, or let it depend on a condition", cause.token());
+    findings.add_with_fix_as(severity, &verdicts::WN12, message, &fix, text);
 }
 
 /// Returns the script that EC2Launch runs.

@@ -122,13 +122,9 @@ pub fn parse(arguments: &[&str], is_open: &dyn Fn(usize) -> bool, set: &FlagSet)
             }
             break;
         }
-        let Some(flag) = flag_text(argument) else {
+        let Some((name, value)) = name_and_value(argument) else {
             parsed.faults.push(fault(at, "", ArgumentFaultKind::Positional));
             continue;
-        };
-        let (name, value) = match flag.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (flag, None),
         };
         let name = name.replace('_', "-");
         if is_cluster_of_short_flags(argument) {
@@ -141,7 +137,7 @@ pub fn parse(arguments: &[&str], is_open: &dyn Fn(usize) -> bool, set: &FlagSet)
         }
         let takes = known.map_or(FlagType::Text, |flag| flag.takes);
         let value = match value {
-            Some(value) => value,
+            Some(value) => value.to_owned(),
             None if matches!(takes, FlagType::Bool | FlagType::Version) || name == "help" => "true".to_owned(),
             // For an unknown flag, the next argument counts as its value unless it looks like a flag.
             None if known.is_none() && arguments.get(index).is_none_or(|next| next.starts_with('-')) => String::new(),
@@ -168,16 +164,22 @@ fn fault(index: usize, name: &str, kind: ArgumentFaultKind) -> ArgumentFault {
     ArgumentFault { index, name: name.to_owned(), kind }
 }
 
-/// Returns the text after the dashes. The only short flags are `-v` and `-h`.
-fn flag_text(argument: &str) -> Option<&str> {
-    if let Some(long) = argument.strip_prefix("--") {
-        return Some(long);
-    }
+/// Returns the name after the dashes and the value in the same argument. The only short flags are `-v` and `-h`.
+fn name_and_value(argument: &str) -> Option<(&str, Option<&str>)> {
     let short = argument.strip_prefix('-').filter(|rest| !rest.is_empty())?;
-    match short {
-        "h" => Some("help"),
-        _ => Some(short),
+    // `-v2` is `-v=2`. Source: `parseSingleShortArg` of pflag.
+    if let Some(value) = short.strip_prefix('v').filter(|value| !value.is_empty() && !value.starts_with(['=', 'e'])) {
+        return Some(("v", Some(value)));
     }
+    let flag = match short.strip_prefix('-') {
+        Some(long) => long,
+        None if short == "h" => "help",
+        None => short,
+    };
+    Some(match flag.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (flag, None),
+    })
 }
 
 /// Returns true if pflag parses the argument letter by letter and fails at the first letter: the kubelet's only short
@@ -223,14 +225,37 @@ pub(crate) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
+/// Parses an integer like Go's `strconv.ParseInt` with base 0, as pflag does: `32`, `0x20`, `0o40`, `040`, `3_2`.
+pub(crate) fn integer(text: &str) -> Option<i64> {
+    const BASES: [(&str, u32); 4] = [("0x", 16), ("0o", 8), ("0b", 2), ("0", 8)];
+    let lower = text.to_ascii_lowercase();
+    let (is_negative, unsigned) = match lower.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, lower.strip_prefix('+').unwrap_or(&lower)),
+    };
+    let after = |prefix: &str| unsigned.strip_prefix(prefix).filter(|rest| !rest.is_empty());
+    let (base, digits) = match BASES.into_iter().find_map(|(prefix, base)| Some((base, after(prefix)?))) {
+        Some((base, rest)) => (base, rest.strip_prefix('_').unwrap_or(rest)),
+        None => (10, unsigned),
+    };
+    // An underscore separates digits.
+    if digits.starts_with(['_', '-', '+']) || digits.ends_with('_') || digits.contains("__") {
+        return None;
+    }
+    let number = i128::from_str_radix(&digits.replace('_', ""), base).ok()?;
+    i64::try_from(if is_negative { -number } else { number }).ok()
+}
+
 fn value_fault(takes: FlagType, value: &str) -> Option<ArgumentFaultKind> {
     let bad = |what: &str| Some(ArgumentFaultKind::Value(what.to_owned()));
     let pairs = || value.split(',').filter(|pair| !pair.is_empty());
     match takes {
         FlagType::Text | FlagType::Texts | FlagType::Version => None,
         FlagType::Bool if boolean(value).is_none() => bad("it must be true or false"),
-        FlagType::Int32 if value.parse::<i32>().is_err() => bad("it must be a whole number of 32 bits"),
-        FlagType::Int64 if value.parse::<i64>().is_err() => bad("it must be a whole number of 64 bits"),
+        FlagType::Int32 if integer(value).is_none_or(|it| i32::try_from(it).is_err()) => {
+            bad("it must be a whole number of 32 bits")
+        }
+        FlagType::Int64 if integer(value).is_none() => bad("it must be a whole number of 64 bits"),
         FlagType::Duration if config::duration(value).is_none() => bad("it must be a duration such as 1m30s"),
         FlagType::Address if !value.is_empty() && value.trim().parse::<std::net::IpAddr>().is_err() => {
             bad("it must be an IP address")
@@ -244,20 +269,17 @@ fn value_fault(takes: FlagType, value: &str) -> Option<ArgumentFaultKind> {
                 None => None,
             }
         }
-        FlagType::Labels => match pairs().find(|pair| !pair.contains('=')) {
-            // A key alone is a label with an empty value.
-            Some(pair) if is_label_key(pair) => None,
-            Some(pair) => Some(ArgumentFaultKind::Label(pair.to_owned())),
-            None => label_fault(value),
-        },
+        FlagType::Labels => label_fault(value),
         FlagType::Taints => taints::flag_value(value).err().map(|fault| ArgumentFaultKind::Value(fault.to_string())),
         FlagType::Quantity if config::quantity(value).is_none() => bad("it must be a quantity"),
         _ => None,
     }
 }
 
+/// Returns the first label that is not valid. The kubelet trims keys and values.
 fn label_fault(value: &str) -> Option<ArgumentFaultKind> {
     let is_bad = |pair: &&str| {
+        // A key alone is a label with an empty value.
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         !is_label_key(key.trim()) || !is_label_value(value.trim())
     };

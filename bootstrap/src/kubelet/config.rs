@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::arguments::{Parsed, boolean};
+use super::arguments::{Parsed, boolean, integer};
 use crate::place::Source;
 use crate::tree::{self, Tree};
 use crate::verdicts::{self, Verdict};
@@ -61,7 +61,7 @@ pub(crate) fn merged(layers: &[Layer]) -> Map<String, Value> {
 }
 
 /// Flags that replace a field, with the field and the form of the value. Only flags that a rule reads are listed.
-const OVER: [(&str, &str, Shape); 50] = [
+const OVER: [(&str, &str, Shape); 52] = [
     ("allowed-unsafe-sysctls", "allowedUnsafeSysctls", Shape::List),
     ("cgroup-root", "cgroupRoot", Shape::Text),
     ("container-log-max-files", "containerLogMaxFiles", Shape::Number),
@@ -78,9 +78,11 @@ const OVER: [(&str, &str, Shape); 50] = [
     ("node-status-max-images", "nodeStatusMaxImages", Shape::Number),
     ("oom-score-adj", "oomScoreAdj", Shape::Number),
     ("port", "port", Shape::Number),
+    ("protect-kernel-defaults", "protectKernelDefaults", Shape::Bool),
     ("read-only-port", "readOnlyPort", Shape::Number),
     ("registry-burst", "registryBurst", Shape::Number),
     ("registry-qps", "registryPullQPS", Shape::Number),
+    ("resolv-conf", "resolvConf", Shape::Text),
     ("runonce", "runOnce", Shape::Bool),
     ("serialize-image-pulls", "serializeImagePulls", Shape::Bool),
     ("system-cgroups", "systemCgroups", Shape::Text),
@@ -124,9 +126,17 @@ enum Shape {
     Evictions,
 }
 
-/// Returns every flag of [`OVER`] with the field that it overrides.
-pub(crate) fn over() -> impl Iterator<Item = (&'static str, &'static str)> {
-    OVER.iter().map(|(flag, field, _)| (*flag, *field))
+impl Shape {
+    /// Returns true if repeated flags accumulate; otherwise the last one counts. Source: `Set` of component-base's
+    /// `MapStringString`, which clears the map at its first call only, and of pflag's `stringSlice`.
+    const fn accumulates(self) -> bool {
+        matches!(self, Self::List | Self::Map | Self::Evictions)
+    }
+}
+
+/// Returns every flag of [`OVER`] with the field that it overrides, and true if repeated flags accumulate.
+pub(crate) fn over() -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+    OVER.iter().map(|(flag, field, shape)| (*flag, *field, shape.accumulates()))
 }
 
 /// Returns the flag that overrides a field.
@@ -138,8 +148,12 @@ pub(crate) fn flag_of(field: &str) -> Option<&'static str> {
 pub(crate) fn with_flags(config: &Map<String, Value>, flags: &Parsed) -> Map<String, Value> {
     let mut whole = config.clone();
     for (flag, field, form) in OVER {
-        let Some(given) = flags.last(flag) else { continue };
-        let text = given.value.as_str();
+        let Some(last) = flags.last(flag) else { continue };
+        let text = if form.accumulates() {
+            flags.all(flag).map(|given| given.value.as_str()).collect::<Vec<_>>().join(",")
+        } else {
+            last.value.clone()
+        };
         let split = |by: char| {
             let pair =
                 |pair: &str| pair.split_once(by).map(|(key, value)| (key.trim().to_owned(), json!(value.trim())));
@@ -147,8 +161,8 @@ pub(crate) fn with_flags(config: &Map<String, Value>, flags: &Parsed) -> Map<Str
         };
         let value = match form {
             Shape::Text => json!(text),
-            Shape::Bool => boolean(text).map_or(Value::Null, Value::Bool),
-            Shape::Number => text.parse::<i64>().map_or(Value::Null, Value::from),
+            Shape::Bool => boolean(&text).map_or(Value::Null, Value::Bool),
+            Shape::Number => integer(&text).map_or(Value::Null, Value::from),
             Shape::List => json!(text.split(',').filter(|item| !item.is_empty()).collect::<Vec<_>>()),
             Shape::Map => split('='),
             Shape::Evictions => split('<'),

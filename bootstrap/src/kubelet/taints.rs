@@ -99,8 +99,8 @@ impl FromStr for Taint {
     }
 }
 
-/// Parses the value of `--register-with-taints`. An empty value means no taints; the form that removes a taint (`key-`)
-/// is accepted and has no effect.
+/// Parses the value of `--register-with-taints`. An empty value means no taints; the form that removes a taint
+/// (`key-`, `key:effect-`) has no effect, but its parts have to be valid.
 ///
 /// # Errors
 /// Returns an error if the kubelet exits at the value.
@@ -111,9 +111,12 @@ pub fn flag_value(text: &str) -> Result<Vec<Taint>, TaintFault> {
         return Ok(taints);
     }
     for spec in text.split(',') {
-        if spec.ends_with('-')
-            && (!spec.contains(':') || EFFECTS.iter().any(|effect| spec.ends_with(&format!(":{effect}-"))))
-        {
+        if let Some(removed) = spec.strip_suffix('-') {
+            if removed.contains(':') {
+                removed.parse::<Taint>()?;
+            } else if !is_label_key(removed) {
+                return Err(TaintFault::Name(spec.to_owned()));
+            }
             continue;
         }
         let taint: Taint = spec.parse()?;

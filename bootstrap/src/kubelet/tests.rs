@@ -1,3 +1,5 @@
+use serde_json::{Map, json};
+
 use super::arguments::{ArgumentFaultKind, FlagSet, parse};
 use super::flags::{self, Known};
 use super::version::Minor;
@@ -14,6 +16,9 @@ fn taints_are_read_as_the_kubelet_reads_them() {
     assert_eq!(read("a=:NoSchedule"), ["a:NoSchedule"]);
     assert_eq!(read(""), [""; 0]);
     assert_eq!(read("a:NoSchedule-,b-"), [""; 0]);
+    assert_eq!(taint_fault("b@d-"), "invalid taint spec: b@d-, its key or value is not that of a label");
+    assert_eq!(taint_fault("a=b-"), "invalid taint spec: a=b-, its key or value is not that of a label");
+    assert_eq!(taint_fault("a:noschedule-"), "invalid taint effect: noschedule, unsupported taint effect");
     assert_eq!(taint_fault("a=b"), "invalid taint spec: a=b");
     assert_eq!(taint_fault("a=b:noschedule"), "invalid taint effect: noschedule, unsupported taint effect");
     assert_eq!(taint_fault("\"k:NoExecute\""), "invalid taint effect: NoExecute\", unsupported taint effect");
@@ -83,6 +88,69 @@ fn arguments_are_parsed_as_pflag_does() {
     assert_eq!(parsed.last("register-node").unwrap().value, "true");
     let kinds: Vec<_> = parsed.faults.iter().map(|fault| fault.kind.clone()).collect();
     assert_eq!(kinds, [ArgumentFaultKind::Positional, ArgumentFaultKind::NoValue]);
+}
+
+fn faults(argument: &str) -> Vec<ArgumentFaultKind> {
+    parse(&[argument], &|_| false, &FlagSet::default()).faults.into_iter().map(|fault| fault.kind).collect()
+}
+
+#[test]
+fn values_are_judged_as_the_kubelet_judges_them() {
+    let label = |text: &str| vec![ArgumentFaultKind::Label(text.to_owned())];
+    let number = || vec![ArgumentFaultKind::Value("it must be a whole number of 32 bits".to_owned())];
+    for (argument, kinds) in [
+        ("-v2", Vec::new()),
+        ("-v=2", Vec::new()),
+        ("-vx", number()),
+        ("-verbose=2", vec![ArgumentFaultKind::OneDash]),
+        ("--node-labels=a=b, spot", Vec::new()),
+        ("--node-labels=spot,bad=has/slash", label("bad=has/slash")),
+        ("--node-labels=spot,b@d", label("b@d")),
+        ("--max-pods=0x20", Vec::new()),
+        ("--max-pods=040", Vec::new()),
+        ("--max-pods=1_0", Vec::new()),
+        ("--max-pods=-1", Vec::new()),
+        ("--max-pods=08", number()),
+        ("--max-pods=0x", number()),
+        ("--max-pods=1__0", number()),
+        ("--max-pods=3000000000", number()),
+    ] {
+        assert_eq!(faults(argument), kinds, "{argument}");
+    }
+    let verbosity = parse(&["-v2"], &|_| false, &FlagSet::default());
+    assert_eq!(verbosity.last("v").unwrap().value, "2");
+}
+
+#[test]
+fn flags_replace_fields_of_the_configuration() {
+    for (arguments, field, value) in [
+        (
+            &["--kube-reserved=cpu=1", "--kube-reserved=memory=1Gi"][..],
+            "kubeReserved",
+            json!({"cpu": "1", "memory": "1Gi"}),
+        ),
+        (&["--eviction-hard=a<1", "--eviction-hard=b<2,a<3"][..], "evictionHard", json!({"a": "3", "b": "2"})),
+        (&["--cluster-dns=10.0.0.1", "--cluster-dns=10.0.0.2"][..], "clusterDNS", json!(["10.0.0.1", "10.0.0.2"])),
+        (&["--cgroup-driver=cgroupfs", "--cgroup-driver=systemd"][..], "cgroupDriver", json!("systemd")),
+        (&["--max-pods=0x20"][..], "maxPods", json!(32)),
+        (&["--protect-kernel-defaults=false"][..], "protectKernelDefaults", json!(false)),
+        (&["--resolv-conf=/run/a"][..], "resolvConf", json!("/run/a")),
+        // The other fields that the checks of a machine read.
+        (&["--fail-swap-on=false"][..], "failSwapOn", json!(false)),
+        (&["--fail-cgroupv1=false"][..], "failCgroupV1", json!(false)),
+        (&["--port=1"][..], "port", json!(1)),
+        (&["--healthz-port=1"][..], "healthzPort", json!(1)),
+        (&["--topology-manager-policy=restricted"][..], "topologyManagerPolicy", json!("restricted")),
+        (&["--topology-manager-policy-options=a=b"][..], "topologyManagerPolicyOptions", json!({"a": "b"})),
+        (&["--enforce-node-allocatable=pods"][..], "enforceNodeAllocatable", json!(["pods"])),
+        (&["--system-reserved-cgroup=/a"][..], "systemReservedCgroup", json!("/a")),
+        (&["--kube-reserved-cgroup=/a"][..], "kubeReservedCgroup", json!("/a")),
+    ] {
+        let parsed = parse(arguments, &|_| false, &FlagSet::default());
+        assert!(parsed.faults.is_empty(), "{arguments:?}");
+        let config = Map::from_iter([(field.to_owned(), json!("of the file"))]);
+        assert_eq!(config::with_flags(&config, &parsed).get(field), Some(&value), "{arguments:?}");
+    }
 }
 
 #[test]

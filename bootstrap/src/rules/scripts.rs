@@ -6,7 +6,11 @@ use crate::place::line_text;
 use crate::script_commands::{bootstrap_call, commands_of};
 use crate::userdata::{Part, PartKind, UserData};
 use crate::verdicts;
-use crate::words::shell::{Command, commands};
+use crate::words::reach::Stop;
+use crate::words::shell::{Command, commands, reach};
+
+#[cfg(test)]
+mod tests;
 
 /// Judges the scripts. `is_all` is true if only the document can start the bootstrap.
 pub(crate) fn check(user_data: &UserData, family: Family, is_all: bool, findings: &mut Findings) {
@@ -57,9 +61,8 @@ fn in_vain(part: &Part, findings: &mut Findings) {
     for command in commands_of(part) {
         let Some(first) = command.words.first() else { continue };
         let place = || part.source.at(first.line);
-        let program = program(&command);
         let shown = || command.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
-        if program == Some("nodeadm") && command.words.iter().any(|word| word.text == "init") {
+        if is_nodeadm_init(&command) {
             findings.add(&verdicts::UD11, "the script calls `nodeadm init`", place(), shown());
         }
         if first.text == "export"
@@ -77,18 +80,26 @@ fn in_vain(part: &Part, findings: &mut Findings) {
     }
 }
 
+/// Returns true if a line that is no comment names bootstrap.sh.
+fn is_mention(line: &str) -> bool {
+    line.contains("bootstrap.sh") && !line.trim_start().starts_with('#')
+}
+
 /// Checks that some part of the document calls AL2's bootstrap.sh.
 fn bootstrap(user_data: &UserData, findings: &mut Findings) {
-    let mentions = |part: &Part| {
-        part.text.lines().any(|line| line.contains("bootstrap.sh") && !line.trim_start().starts_with('#'))
-    };
+    let mentions = |part: &Part| part.text.lines().any(is_mention);
     let scripts: Vec<&Part> = user_data.of_kind(PartKind::Shell).collect();
-    let called = user_data.parts.iter().any(|part| calls_bootstrap(&commands_of(part)))
+    let stopped: Vec<(&Part, Stop)> = scripts.iter().filter_map(|part| Some((*part, stop(part)?))).collect();
+    let is_stopped = |part: &Part| stopped.iter().any(|(it, _)| it.number == part.number);
+    let called = user_data.parts.iter().any(|part| calls_bootstrap(&commands_of(part)) && !is_stopped(part))
         || user_data.of_kind(PartKind::Other).any(|part| calls_bootstrap(&commands(&part.text)));
     let settings = || user_data.of_kind(PartKind::CloudInit);
     // A file that cloud-init writes may call it.
     if called || settings().any(mentions) {
         return;
+    }
+    if let Some((part, stop)) = stopped.first() {
+        return stops(part, *stop, &scripts, findings);
     }
     let hidden = scripts.iter().find_map(|part| {
         let command = commands(&part.text).into_iter().find(runs_something_else)?;
@@ -106,6 +117,60 @@ fn bootstrap(user_data: &UserData, findings: &mut Findings) {
         _ => "the user data does not call bootstrap.sh, so the node never joins",
     };
     findings.add_as(severity, &verdicts::UD33, message, place, text);
+}
+
+/// Returns true if the interpreter of a script is one whose grammar is known.
+fn is_of_shell(text: &str) -> bool {
+    let Some(line) = text.lines().next().and_then(|line| line.strip_prefix("#!")) else { return false };
+    let mut words = line.split_whitespace().map(base).filter(|word| *word != "env");
+    words.next().is_some_and(|name| matches!(name, "bash" | "sh" | "dash"))
+}
+
+/// Returns the place at which the shell stops before it gets to the call of bootstrap.sh, or to what looks like one and
+/// is behind a syntax error.
+fn stop(part: &Part) -> Option<Stop> {
+    if !is_of_shell(&part.text) {
+        return None;
+    }
+    let stop = reach::stop(&part.text)?;
+    let call = commands(&part.text).iter().find_map(|it| bootstrap_call(it).map(|(words, at)| words[at].line));
+    let named = || part.text.lines().position(is_mention).map(|index| index + 1);
+    let line = if stop.cause.is_fault() { call.or_else(named) } else { call };
+    // What runs before may be a call in another form, or cut the rest out of the script and run that.
+    let mut before = part.text.lines().take(stop.from.saturating_sub(1));
+    let is_used = before.any(|line| is_mention(line) || line.contains("$0") || line.contains("BASH_SOURCE"));
+    line.filter(|line| *line >= stop.from && !is_used).map(|_| stop)
+}
+
+/// Reports that the shell stops before the call.
+fn stops(part: &Part, stop: Stop, scripts: &[&Part], findings: &mut Findings) {
+    let may_call = |it: &Part| {
+        let end = if it.number == part.number { stop.from } else { usize::MAX };
+        commands(&it.text).iter().any(|command| {
+            command.words.first().is_some_and(|word| word.line < end)
+                && bootstrap_call(command).is_none()
+                && runs_something_else(command)
+        })
+    };
+    let cause = stop.cause;
+    let (mut message, fix) = if cause.is_fault() {
+        let message = format!("{cause}, so the shell never runs the call of bootstrap.sh");
+        (message, "correct the script (`bash -n` finds syntax errors)".to_owned())
+    } else {
+        let fix = format!("remove `{}`, or let it depend on a condition", cause.token());
+        (format!("{cause} before it calls bootstrap.sh"), fix)
+    };
+    let mut severity = Severity::Error;
+    if scripts.iter().any(|it| may_call(it)) {
+        message.push_str(", unless something that it runs does");
+        severity = Severity::Warning;
+    }
+    findings.add_with_fix_as(severity, &verdicts::UD33, message, &fix, (part.source.at(stop.line), cause.token()));
+}
+
+/// Returns true if a command is `nodeadm init`.
+pub(crate) fn is_nodeadm_init(command: &Command) -> bool {
+    program(command) == Some("nodeadm") && command.words.iter().any(|word| word.text == "init")
 }
 
 /// Returns the name of the program, after wrappers such as `sudo`.

@@ -44,7 +44,8 @@ verdicts! { NODE;
     source "karpenter.sh, troubleshooting; ec2:DescribeInstanceTypes"
 
     GP01 Error "there is a device, and no driver for it"
-    cause "The device is on the bus and no driver has taken it: the image is not made for this instance type."
+    cause "The device is on the bus and no driver has taken it: the image is not made for this instance type, or the driver \
+           comes later than the kubelet. It is waited for: its absence is an error ten minutes after the Node has registered."
     fix "use an accelerated image (an `amiSelectorTerms` alias picks it for GPU types), or install the driver"
     source "awslabs/amazon-eks-ami#1817"
 

@@ -10,6 +10,7 @@
 mod cursor;
 mod environment_file;
 pub mod powershell;
+pub(crate) mod reach;
 pub mod shell;
 pub mod systemd;
 pub mod unit;

@@ -6,6 +6,7 @@
 mod assignment;
 mod command_line;
 mod expression;
+pub(crate) mod reach;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,6 +5,7 @@
 //! can resolve (`$(…)`, arithmetic, unset variables) stays as it is written and marks its word as open.
 
 mod arrays;
+pub(crate) mod reach;
 mod redirections;
 
 use std::collections::BTreeMap;

@@ -3,6 +3,10 @@
 use crate::document::DocumentFault;
 use crate::sts::{CallerFault, RoleFault};
 
+/// Error codes of STS for evidence that has lapsed: credentials that the instance is about to renew, or the time of a
+/// clock that is about to be set.
+const LAPSED: [&str; 2] = ["ExpiredToken", "RequestExpired"];
+
 /// Reason why a node is refused. The codes are stable because metrics count them. No text holds a secret, nor anything
 /// that the caller could choose freely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -121,16 +125,19 @@ impl Refusal {
 
     /// Returns the advice to the caller.
     #[must_use]
-    pub const fn remedy(&self) -> Remedy {
+    pub fn remedy(&self) -> Remedy {
         match self {
             // CreateFleet's answer is recorded after the instance has begun to boot, and DescribeInstances lags further
-            // behind. A nonce may have been given by a replica that has ended.
+            // behind. A nonce may have been given by a replica that has ended. At boot, a clock may be set after the
+            // agent has started.
             Self::Nonce
             | Self::NonceExpired
             | Self::NotLaunchedHere
             | Self::NotDescribed
             | Self::DescribeUnavailable
+            | Self::RoleProof(RoleFault::Time)
             | Self::Caller(CallerFault::Unavailable(_) | CallerFault::Unreadable) => Remedy::TryAgain,
+            Self::Caller(CallerFault::Refused(code)) if LAPSED.contains(&code.as_str()) => Remedy::TryAgain,
             _ => Remedy::None,
         }
     }

@@ -9,10 +9,10 @@ use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
 
 use super::{
-    BootState, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOOKS_IN, LOST_FOR, LogMatch, Notice, PATIENCE_WITH_PODS,
-    SCRIPT_RUNS_IN,
+    BootState, KUBELET_STARTS_IN, LINE_COUNTS_FOR, LOOKS_IN, LOST_FOR, LogMatch, MANY_RESTARTS, Notice, SCRIPT_RUNS_IN,
 };
 use crate::devices::chain;
+use crate::patience::PATIENCE_WITH_PODS;
 use crate::phase::{Phase, Progress};
 use crate::preflight::way;
 use crate::report::{self, PhaseReport, Report, Resource, Weight};
@@ -79,6 +79,9 @@ impl BootState {
             let is_past =
                 self.is_kubelet_well() && (self.node.is_some() || self.is_yet_to_look(now) && self.has_joined);
             let findings = preflight.findings.iter().filter(|it| !is_past || it.severity != Severity::Error);
+            // Once the Node exists, the chain is followed as a whole.
+            let is_followed = self.node.is_some() && self.devices.is_some();
+            let findings = findings.filter(|it| !is_followed || !chain::OF_DRIVERS.contains(&it.verdict.code));
             found.extend(findings.map(|finding| (Phase::Preflight, finding.clone())));
         }
         if let Some(Err(finding)) = &self.native {
@@ -208,26 +211,41 @@ impl BootState {
         {
             say(Phase::Kubelet, &verdicts::CR02, "containerd does not run", containerd);
         }
-        let has_ended = kubelet.has_failed() || kubelet.is_restarting() || kubelet.restarts > self.settled_restarts;
-        if has_ended && !self.is_kubelet_well() {
+        let has_lasted = |since: Timestamp| now.duration_since(since) >= KUBELET_STARTS_IN;
+        let keeps_exiting = kubelet.restarts >= self.settled_restarts.saturating_add(MANY_RESTARTS)
+            || self.exited_since.is_some_and(has_lasted);
+        if keeps_exiting && !self.is_kubelet_well() {
             say(Phase::Kubelet, &verdicts::KA37, "the kubelet has ended and is started again", kubelet);
-        } else if self.unwell_since.is_some_and(|since| now.duration_since(since) >= KUBELET_STARTS_IN) {
+        } else if self.unwell_since.is_some_and(has_lasted) {
             say(Phase::Kubelet, &verdicts::KA38, "the kubelet's health port does not say ok", kubelet);
         }
         found
     }
 
-    fn devices(&self, now: Timestamp) -> (Vec<Resource>, Vec<Finding>) {
+    /// Returns the resources with the first broken link of each. Links that may be late are faults once they have been
+    /// broken for a while, also after a restart of the kubelet or of a plugin.
+    fn devices(&mut self, now: Timestamp) -> (Vec<Resource>, Vec<Finding>) {
         let Some(sightings) = &self.devices else { return (Vec::new(), Vec::new()) };
         let mut sightings = sightings.clone();
         sightings.allocatable = self.node.as_ref().map(|node| node.allocatable.clone());
         sightings.capacity = self.node.as_ref().map(|node| node.capacity.clone());
-        let is_late = self.is_late(now);
-        let chains =
-            self.expect().resources.into_iter().map(|(name, wanted)| chain::follow(&name, wanted, &sightings, is_late));
-        let (resources, findings): (Vec<_>, Vec<_>) = chains.unzip();
         // Before the Node exists, the preflight has reported what is known.
-        let findings = findings.into_iter().flatten().filter(|_| self.node.is_some()).collect();
+        let has_node = self.node.is_some();
+        let (mut resources, mut findings) = (Vec::new(), Vec::new());
+        for (name, wanted) in self.expect().resources {
+            let known = self.broken_since.remove(&name);
+            let lasted = |link: &str| match &known {
+                Some((broken, since)) if chain::is_alike(broken, link) => now.duration_since(*since),
+                _ => SignedDuration::ZERO,
+            };
+            let (resource, finding) = chain::follow(&name, wanted, &sightings, lasted);
+            if let Some(link) = resource.broken.clone().filter(|_| has_node) {
+                let since = known.filter(|(broken, _)| chain::is_alike(broken, &link)).map_or(now, |(_, since)| since);
+                self.broken_since.insert(name, (link, since));
+            }
+            resources.push(resource);
+            findings.extend(finding.filter(|_| has_node));
+        }
         (resources, findings)
     }
 

@@ -4,6 +4,7 @@ use muster_bootstrap::agent_config::Mode;
 use serde_json::json;
 
 use super::*;
+use crate::patience::{PATIENCE_WITH_DRIVERS, PATIENCE_WITH_PODS};
 use crate::phase::Progress;
 use crate::preflight::tests::{examined, examined_with};
 use crate::report::{Report, Weight};
@@ -197,14 +198,41 @@ fn a_fault_before_the_start_holds_the_kubelet_back_until_it_is_mended() {
 fn a_kubelet_that_keeps_ending_is_explained_by_its_journal_or_at_least_named() {
     let mut told = Fixture::new();
     told.on_observation(Observation::Preflight(Box::new(examined(|_| {}))));
-    told.kubelet("activating", "auto-restart", 1);
+    told.kubelet("activating", "auto-restart", 0).after(5).kubelet("active", "running", 1);
+    assert_eq!(told.verdict(), None, "one exit may heal");
+    told.after(5).kubelet("activating", "auto-restart", 2);
     assert_eq!(told.verdict(), is("KA37", Weight::Error));
-    told.after(1)
-        .says("kubelet", "E run.go:72] \"command failed\" err=\"failed to parse kubelet flag: unknown flag: --x\"");
+    told.after(1).says("kubelet", UNKNOWN_FLAG);
     assert_eq!(told.verdict(), is("KA01", Weight::Error));
     assert_eq!(told.report().findings.len(), 1, "the consequence is not told beside its cause");
     told.after(300).kubelet("active", "running", 60).on_observation(Observation::Health(Health::Well));
     assert_eq!(told.verdict(), None, "it runs: what it said before is past");
+}
+
+#[test]
+fn a_kubelet_that_ends_once_is_given_the_time_to_start_again() {
+    let ended = || {
+        let mut told = Fixture::new();
+        told.on_observation(Observation::Preflight(Box::new(examined(|_| {}))));
+        told.kubelet("activating", "auto-restart", 0);
+        told
+    };
+    // As on Windows, before containerd's pipe exists.
+    let mut told = ended();
+    told.after(5).kubelet("active", "running", 1).after(2);
+    assert_eq!((told.verdict(), states(&told.report())[2]), (None, Progress::Running));
+    told.on_observation(Observation::Health(Health::Well)).after(60);
+    assert_eq!(told.verdict(), None);
+
+    let mut told = ended();
+    told.after(KUBELET_STARTS_IN.as_secs() - 1);
+    assert_eq!(told.verdict(), None);
+    told.after(1);
+    assert_eq!(told.verdict(), is("KA37", Weight::Error), "nothing starts it");
+
+    let mut told = ended();
+    told.says("kubelet", UNKNOWN_FLAG);
+    assert_eq!(told.verdict(), is("KA01", Weight::Error), "the reason is known at once");
 }
 
 #[test]
@@ -239,11 +267,45 @@ fn a_startup_taint_is_waited_for_and_then_a_fault() {
 #[test]
 fn a_device_plugin_that_loses_its_devices_is_named() {
     let mut told = Fixture::joined();
-    told.devices(0).node("True", &[], 0);
+    told.after(500).devices(0).node("True", &[], 0);
+    assert_eq!(told.verdict(), is("GP12", Weight::Info), "as after each restart of the kubelet or of its pod");
+    assert_eq!(states(&told.report())[4], Progress::Running);
+    told.after(PATIENCE_WITH_PODS.as_secs() - 1);
+    assert_eq!(told.verdict(), is("GP12", Weight::Info));
+    told.after(1);
     assert_eq!(told.verdict(), is("GP12", Weight::Error));
     let report = told.report();
     assert_eq!(report.devices[0].broken.as_deref(), Some("healthy"));
     assert_eq!(states(&report)[4], Progress::Failed);
+    told.devices(1).node("True", &[], 1);
+    assert_eq!(told.verdict(), None);
+    told.devices(0).node("True", &[], 0);
+    assert_eq!(told.verdict(), is("GP12", Weight::Info), "and each time anew");
+}
+
+#[test]
+fn a_driver_that_comes_after_the_kubelet_is_waited_for() {
+    let undriven = |facts: &mut Facts| {
+        facts.devices.files.clear();
+        facts.devices.functions[0].driver = None;
+    };
+    let mut facts = crate::preflight::tests::facts();
+    undriven(&mut facts);
+    let bare = Sightings { registry: Some(true), healthy: Some(BTreeMap::new()), ..facts.devices };
+    let mut told = Fixture::new();
+    told.on_observation(Observation::Preflight(Box::new(examined(undriven))));
+    assert_eq!(told.verdict(), is("GP01", Weight::Warning));
+    assert!(told.boot_state.fatal().is_none(), "a kubelet registers without it");
+    told.after(200).kubelet("active", "running", 0).on_observation(Observation::Health(Health::Well));
+    told.on_observation(Observation::Devices(Box::new(bare)));
+    told.node("False", &["karpenter.sh/unregistered:NoExecute"], 0).after(2).node("True", &[], 0);
+    assert_eq!(told.verdict(), is("GP01", Weight::Info));
+    told.after(PATIENCE_WITH_PODS.as_secs());
+    assert_eq!(told.verdict(), is("GP01", Weight::Info), "it may be compiled");
+    told.after(PATIENCE_WITH_DRIVERS.as_secs());
+    assert_eq!(told.verdict(), is("GP01", Weight::Error), "the warning of the preflight does not stand for it");
+    told.devices(1).node("True", &[], 1);
+    assert_eq!(told.verdict(), None);
 }
 
 #[test]
@@ -306,6 +368,7 @@ fn native_mode_waits_for_its_own_files() {
 fn people_are_told() {
     let mut failing = Fixture::joined();
     failing.devices(0).node("True", &["node.cilium.io/agent-not-ready:NoExecute"], 0);
+    failing.after(PATIENCE_WITH_PODS.as_secs());
     let texts = [
         crate::cli::shown(&Fixture::joined().report(), false),
         crate::cli::shown(&failing.report(), true),
@@ -319,7 +382,7 @@ fn people_are_told() {
 fn the_console_and_health_checks_are_told() {
     use crate::publish::{console, health};
     let mut told = Fixture::joined();
-    told.devices(0).node("True", &[], 0);
+    told.devices(0).node("True", &[], 0).after(PATIENCE_WITH_PODS.as_secs());
     let report = told.report();
     let line = console::line(&report, report.verdict.as_ref().unwrap());
     let names = |report: &Report| {
@@ -364,6 +427,8 @@ fn what_a_kubelet_said_before_it_was_well_is_not_said_again() {
     told.node("True", &["karpenter.sh/unregistered:NoExecute"], 1).devices(1).node("True", &[], 1);
     assert_eq!(told.verdict(), None);
     told.kubelet("activating", "auto-restart", 2).on_observation(Observation::Health(Health::Silent));
+    assert_eq!(told.verdict(), None, "the old line is not why, and one exit may heal");
+    told.after(KUBELET_STARTS_IN.as_secs());
     assert_eq!(told.verdict(), is("KA37", Weight::Error), "the old line is not why");
 }
 
@@ -388,6 +453,7 @@ fn a_script_of_windows_that_makes_no_kubelet_is_named() {
 }
 
 const SWAP: &str = "failed to run Kubelet: running with swap on is not supported, please disable swap!";
+const UNKNOWN_FLAG: &str = "E run.go:72] \"command failed\" err=\"failed to parse kubelet flag: unknown flag: --x\"";
 const STRANGER: &str = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
 
 #[test]

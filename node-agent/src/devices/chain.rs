@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::kubelet::instance::Figures;
 use muster_bootstrap::place::Source;
 use muster_bootstrap::verdicts::{self, Verdict};
 
 use super::catalogue::{self, Function};
+use crate::patience::{PATIENCE_WITH_DRIVERS, PATIENCE_WITH_PODS};
 use crate::report::{Link, Resource};
 
 /// Device state observed on the node. `None` means not known yet.
@@ -38,13 +40,30 @@ struct Step {
     holds: Option<bool>,
     verdict: &'static Verdict,
     seen: String,
-    /// True if the link depends on other pods, which need time: not a fault until `PATIENCE_WITH_PODS` has passed.
-    is_of_pods: bool,
+    /// Time for which it may be broken before that is a fault: what it depends on may come later.
+    patience: SignedDuration,
 }
 
-/// Checks the chain of a resource of which `wanted` are needed. Returns it with a finding if a link is broken.
+/// Codes of links that may be missing when the kubelet starts, because the driver comes later.
+pub const OF_DRIVERS: [&str; 2] = ["GP01", "GP11"];
+
+/// Returns true if both links wait for the same: while a driver is loaded, now one of its links is broken and now the
+/// other.
 #[must_use]
-pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> (Resource, Option<Finding>) {
+pub fn is_alike(one: &str, other: &str) -> bool {
+    let is_of_driver = |link: &str| matches!(link, "driver" | "file");
+    one == other || is_of_driver(one) && is_of_driver(other)
+}
+
+/// Checks the chain of a resource of which `wanted` are needed. Returns it with a finding if a link is broken;
+/// `lasted` is the time for which a link has been the broken one.
+#[must_use]
+pub fn follow(
+    name: &str,
+    wanted: u64,
+    sightings: &Sightings,
+    lasted: impl Fn(&str) -> SignedDuration,
+) -> (Resource, Option<Finding>) {
     let allocatable = sightings.allocatable.as_ref().map(|all| all.get(name).copied().unwrap_or(0));
     let mut steps = Vec::new();
     let resource = catalogue::find(name);
@@ -60,21 +79,21 @@ pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> 
             holds: Some(has_any),
             verdict: &verdicts::GP17,
             seen: format!("{} on the PCI bus", on_bus.len()),
-            is_of_pods: false,
+            patience: SignedDuration::ZERO,
         });
         steps.push(Step {
             name: "driver",
             holds: Some(files > 0 || (has_any && driven > 0)),
             verdict: &verdicts::GP01,
             seen: format!("{driven} of {} have driver `{}`", on_bus.len(), hardware.driver),
-            is_of_pods: false,
+            patience: PATIENCE_WITH_DRIVERS,
         });
         steps.push(Step {
             name: "file",
             holds: Some(files > 0),
             verdict: &verdicts::GP11,
             seen: format!("{files} files /dev/{}*", hardware.file.trim_end_matches("[0-9]")),
-            is_of_pods: false,
+            patience: PATIENCE_WITH_DRIVERS,
         });
     }
     let is_of_control_plane = resource.is_some_and(|it| it.hardware.is_none());
@@ -88,7 +107,7 @@ pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> 
         holds: allocatable.map(|number| number >= wanted),
         verdict: node_verdict(name),
         seen: allocatable.map_or_else(|| "no Node yet".to_owned(), |number| format!("{number} allocatable")),
-        is_of_pods: true,
+        patience: PATIENCE_WITH_PODS,
     });
     // If the Node offers enough, the resource works, even if a link was not recognized.
     let is_offered = allocatable.is_some_and(|number| number >= wanted);
@@ -97,8 +116,7 @@ pub fn follow(name: &str, wanted: u64, sightings: &Sightings, is_late: bool) -> 
         let place = Source::whole(format!("devices, {}", step.name)).anywhere();
         let message = format!("`{name}`: {wanted} wanted, {}", step.seen);
         let finding = Finding::new(step.verdict, &message, Some((place, &step.seen)));
-        let waits = step.is_of_pods && !is_late && step.verdict.code != verdicts::GP12.code;
-        if waits { finding.with_severity(Severity::Info) } else { finding }
+        if lasted(step.name) < step.patience { finding.with_severity(Severity::Info) } else { finding }
     });
     let links = steps
         .iter()
@@ -121,7 +139,7 @@ fn predicted(name: &str, wanted: u64, instance_type: Option<&str>) -> Option<Ste
     // Prefix delegation adds addresses, so only branch interfaces are known to be too few.
     let holds = number >= wanted || verdict.code != verdicts::CN09.code;
     let seen = format!("{instance_type} can have {number} {what}");
-    Some(Step { name: "type", holds: Some(holds), verdict, seen, is_of_pods: false })
+    Some(Step { name: "type", holds: Some(holds), verdict, seen, patience: SignedDuration::ZERO })
 }
 
 /// Adds the links from the plugin's registration to its healthy devices.
@@ -135,7 +153,7 @@ fn plugin(name: &str, wanted: u64, sightings: &Sightings, steps: &mut Vec<Step>)
             Some(false) => "the kubelet's socket is not there".to_owned(),
             None => "the kubelet does not run yet".to_owned(),
         },
-        is_of_pods: false,
+        patience: SignedDuration::ZERO,
     });
     let healthy = sightings.healthy.as_ref().map(|all| all.get(name).copied().unwrap_or(0));
     let capacity = sightings.capacity.as_ref().and_then(|all| all.get(name).copied());
@@ -160,15 +178,16 @@ fn plugin(name: &str, wanted: u64, sightings: &Sightings, steps: &mut Vec<Step>)
             (Some(false), None) => "no plugin has registered it".to_owned(),
             (Some(true), _) => "a plugin has registered it".to_owned(),
         },
-        is_of_pods: other.is_none(),
+        patience: if other.is_none() { PATIENCE_WITH_PODS } else { SignedDuration::ZERO },
     });
-    let has_some = healthy.map(|number| number > 0);
+    let has_some = healthy.is_some_and(|number| number > 0);
     steps.push(Step {
         name: "healthy",
         holds: healthy.map(|number| number >= wanted),
-        verdict: if has_some == Some(true) { &verdicts::GP06 } else { &verdicts::GP12 },
+        verdict: if has_some { &verdicts::GP06 } else { &verdicts::GP12 },
         seen: healthy.map_or_else(|| "not known yet".to_owned(), |number| format!("{number} healthy")),
-        is_of_pods: false,
+        // After a restart of the kubelet there is none until the plugin has registered again.
+        patience: if has_some { SignedDuration::ZERO } else { PATIENCE_WITH_PODS },
     });
 }
 
@@ -185,6 +204,14 @@ mod tests {
     use super::*;
 
     const GPU: &str = "nvidia.com/gpu";
+
+    fn at_once(_: &str) -> SignedDuration {
+        SignedDuration::ZERO
+    }
+
+    fn at_length(_: &str) -> SignedDuration {
+        PATIENCE_WITH_DRIVERS
+    }
 
     fn healthy_node() -> Sightings {
         let function = |driver: &str| Function {
@@ -209,9 +236,10 @@ mod tests {
     #[test]
     fn where_nothing_is_seen_the_node_alone_tells() {
         let unseen = Sightings { has_no_view: true, ..Sightings::default() };
-        let (resource, finding) = follow(GPU, 2, &unseen, true);
+        let (resource, finding) = follow(GPU, 2, &unseen, at_length);
         assert_eq!((resource.links.len(), resource.broken, finding), (1, None, None));
-        let (resource, finding) = follow(GPU, 2, &Sightings { allocatable: Some(BTreeMap::new()), ..unseen }, true);
+        let (resource, finding) =
+            follow(GPU, 2, &Sightings { allocatable: Some(BTreeMap::new()), ..unseen }, at_length);
         assert_eq!((resource.broken.as_deref(), finding.unwrap().verdict.code), (Some("node"), "CN15"));
     }
 
@@ -219,7 +247,7 @@ mod tests {
     fn after(change: impl FnOnce(&mut Sightings)) -> (Option<String>, Option<(&'static str, Severity)>) {
         let mut sightings = healthy_node();
         change(&mut sightings);
-        let (resource, finding) = follow(GPU, 2, &sightings, true);
+        let (resource, finding) = follow(GPU, 2, &sightings, at_length);
         (resource.broken, finding.map(|it| (it.verdict.code, it.severity)))
     }
 
@@ -265,7 +293,7 @@ mod tests {
     fn what_is_not_known_yet_is_no_fault() {
         let mut sightings = healthy_node();
         (sightings.registry, sightings.healthy, sightings.capacity, sightings.allocatable) = (None, None, None, None);
-        let (resource, finding) = follow(GPU, 2, &sightings, true);
+        let (resource, finding) = follow(GPU, 2, &sightings, at_length);
         assert_eq!((resource.broken, finding), (None, None));
     }
 
@@ -273,7 +301,7 @@ mod tests {
     fn the_control_plane_writes_what_no_plugin_offers() {
         let sightings = Sightings { allocatable: Some(BTreeMap::new()), ..healthy_node() };
         for (name, code) in [("vpc.amazonaws.com/pod-eni", "CN08"), ("vpc.amazonaws.com/PrivateIPv4Address", "WN02")] {
-            let (resource, finding) = follow(name, 1, &sightings, true);
+            let (resource, finding) = follow(name, 1, &sightings, at_length);
             assert_eq!(resource.links.len(), 1);
             assert_eq!(finding.unwrap().verdict.code, code);
         }
@@ -284,7 +312,7 @@ mod tests {
         let name = "vpc.amazonaws.com/pod-eni";
         let on = |instance_type: &str| {
             let instance_type = Some(instance_type.to_owned());
-            follow(name, 1, &Sightings { instance_type, allocatable: None, ..healthy_node() }, false)
+            follow(name, 1, &Sightings { instance_type, allocatable: None, ..healthy_node() }, at_once)
         };
         let (resource, finding) = on("t3.large");
         assert_eq!((resource.broken.as_deref(), finding.unwrap().verdict.code), (Some("type"), "CN09"));
@@ -293,7 +321,7 @@ mod tests {
         assert_eq!(resource.links[0].seen, "m5.large can have 9 branch interfaces");
         assert_eq!(on("z99.large").0.links.len(), 1, "of a type that nobody knows nothing is predicted");
         let windows = Sightings { instance_type: Some("m5.large".to_owned()), allocatable: None, ..healthy_node() };
-        let (resource, finding) = follow("vpc.amazonaws.com/PrivateIPv4Address", 1, &windows, false);
+        let (resource, finding) = follow("vpc.amazonaws.com/PrivateIPv4Address", 1, &windows, at_once);
         assert_eq!(
             (resource.links[0].seen.as_str(), finding),
             ("m5.large can have 9 addresses, without prefixes", None)
@@ -304,7 +332,34 @@ mod tests {
     fn pods_are_given_time() {
         let sightings =
             Sightings { healthy: Some(BTreeMap::new()), capacity: None, allocatable: None, ..healthy_node() };
-        let (_, finding) = follow(GPU, 2, &sightings, false);
+        let (_, finding) = follow(GPU, 2, &sightings, at_once);
         assert_eq!(finding.unwrap().severity, Severity::Info);
+    }
+
+    #[test]
+    fn a_driver_and_a_plugin_are_given_time_and_hardware_is_not() {
+        let early = |change: fn(&mut Sightings)| {
+            let mut sightings = Sightings { allocatable: Some(BTreeMap::new()), ..healthy_node() };
+            change(&mut sightings);
+            let finding = follow(GPU, 2, &sightings, |_| PATIENCE_WITH_PODS - SignedDuration::from_secs(1)).1.unwrap();
+            (finding.verdict.code, finding.severity)
+        };
+        let undriven = |it: &mut Sightings| {
+            it.files.clear();
+            it.functions.iter_mut().for_each(|function| function.driver = None);
+        };
+        assert_eq!(early(undriven), ("GP01", Severity::Info));
+        assert_eq!(early(|it| it.files.clear()), ("GP11", Severity::Info));
+        assert_eq!(early(|it| it.healthy = Some(BTreeMap::new())), ("GP12", Severity::Info));
+        let one_less = |it: &mut Sightings| it.healthy = Some(BTreeMap::from([(GPU.to_owned(), 1)]));
+        assert_eq!(early(one_less), ("GP06", Severity::Error));
+        let bare = |it: &mut Sightings| (it.functions, it.files) = (Vec::new(), Vec::new());
+        assert_eq!(early(bare), ("GP17", Severity::Error));
+        // A driver may be compiled in a pod.
+        let mut sightings = Sightings { allocatable: Some(BTreeMap::new()), ..healthy_node() };
+        undriven(&mut sightings);
+        let severity = |lasted| follow(GPU, 2, &sightings, |_| lasted).1.unwrap().severity;
+        assert_eq!(severity(PATIENCE_WITH_PODS), Severity::Info);
+        assert_eq!(severity(PATIENCE_WITH_DRIVERS), Severity::Error);
     }
 }

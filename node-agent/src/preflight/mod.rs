@@ -21,7 +21,7 @@ pub mod proxy;
 pub mod way;
 mod windows;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use muster_bootstrap::agent_config::{AgentConfig, AgentConfigFault, Expectation};
 use muster_bootstrap::finding::{Finding, Severity};
 use muster_bootstrap::input::{Arch, File, RequiredLabel};
@@ -174,7 +174,10 @@ pub fn examine(facts: &Facts) -> Preflight {
             instance_type: facts.devices.instance_type.clone(),
             ..Sightings::default()
         };
-        findings.extend(chain::follow(name, *wanted, &hardware, false).1);
+        let finding = chain::follow(name, *wanted, &hardware, |_| SignedDuration::ZERO).1;
+        // The kubelet registers without a driver, which may come later.
+        let is_of_driver = |it: &Finding| chain::OF_DRIVERS.contains(&it.verdict.code);
+        findings.extend(finding.map(|it| if is_of_driver(&it) { it.with_severity(Severity::Warning) } else { it }));
     }
     findings.extend(fabric(facts));
     if matches!(facts.standing, Some(CredentialCheck::Known { .. })) {

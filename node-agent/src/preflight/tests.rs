@@ -236,6 +236,16 @@ pub(super) const CASES: &[(&str, Change)] = &[
         it.command = None;
         instance(it).user_data = None;
     }),
+    ("UD03", |it| {
+        it.command = None;
+        instance(it).user_data = Some(b"#!/bin/sh\necho\n".to_vec());
+    }),
+    // A script of a custom image may write a NodeConfig of its own.
+    ("UD03", |it| {
+        it.command = None;
+        instance(it).user_data = Some(b"#!/bin/sh\nnodeadm init -c file:///etc/node.yaml\n".to_vec());
+    }),
+    // The kubelet is configured, whatever has done that.
     ("UD03", |it| instance(it).user_data = Some(b"#!/bin/sh\necho\n".to_vec())),
     ("UD31", |it| {
         instance(it).user_data = Some(user_data("apiVersion: muster.dev/v1\nkind: AgentConfig\nspec: {mod: native}\n"))
@@ -260,6 +270,10 @@ pub(super) const CASES: &[(&str, Change)] = &[
     ("UD28", |it| way(it, tls(TlsFault::Authority("there is no certificate in it".to_owned())))),
     ("KA28", |it| it.flags.version = "1.37".parse().ok()),
     ("KA32", |it| it.missing.push("/run/resolv.conf".to_owned())),
+    ("KA32", |it| {
+        add(it, "--resolv-conf=/run/mine.conf");
+        it.missing.push("/run/mine.conf".to_owned());
+    }),
     ("CR01", |it| it.machine.containerd_config = Some("version = 3\n[plugins".to_owned())),
     ("CR01", |it| it.machine.containerd_config = Some("version = 2\n[plugins.cri]\n".to_owned())),
     ("CR11", |it| it.machine.disks.extend([("/var/lib/kubelet".to_owned(), Disk { size: 20 << 30, free: 1 << 20 })])),
@@ -307,6 +321,10 @@ const RIGHT: &[(&str, Change)] = &[
     ("KA22", |it| {
         let wanted = r#"{"enforceNodeAllocatable":["system-reserved"],"systemReservedCgroup":"/system","#;
         it.config[0].text = it.config[0].text.replacen('{', wanted, 1);
+    }),
+    ("KA19", |it| {
+        add(it, "--protect-kernel-defaults=false");
+        it.machine.kernel.insert("vm/overcommit_memory".to_owned(), "0".to_owned());
     }),
     ("CR04", |it| {
         sandbox(it, "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/pause:3.5");

@@ -58,18 +58,28 @@ pub fn read(unit: Option<&str>, manager: Option<&str>) -> Documents {
         let files = machine::texts_in(&folder, ".conf").into_iter();
         documents.config.extend(files.map(|(name, text)| File { name, text }));
     }
-    for file in &documents.config {
-        let settings: serde_json::Value = serde_saphyr::from_str(&file.text).unwrap_or_default();
-        for way in ["/authentication/x509/clientCAFile", "/resolvConf"] {
-            named.extend(settings.pointer(way).and_then(serde_json::Value::as_str).map(ToOwned::to_owned));
-        }
-    }
+    named.extend(named_by_settings(&arguments, &documents.config));
     named.sort();
     named.dedup();
     documents.missing = machine::missing(&named);
     documents.kubeconfig = kubeconfig.and_then(|path| Some((path.clone(), read(&path)?)));
     documents.command = Some(("the kubelet's command line".to_owned(), arguments));
     documents
+}
+
+/// Returns the files that the settings in effect name: the flag overrides the configuration, a later document an
+/// earlier one.
+fn named_by_settings(arguments: &[String], config: &[File]) -> Vec<String> {
+    let settings: Vec<serde_json::Value> =
+        config.iter().map(|file| serde_saphyr::from_str(&file.text).unwrap_or_default()).collect();
+    let in_effect = |(flag, way): (&str, &str)| {
+        let text = |document: &serde_json::Value| document.pointer(way)?.as_str().map(ToOwned::to_owned);
+        value_of(arguments, flag).or_else(|| settings.iter().rev().find_map(text))
+    };
+    [("client-ca-file", "/authentication/x509/clientCAFile"), ("resolv-conf", "/resolvConf")]
+        .into_iter()
+        .filter_map(in_effect)
+        .collect()
 }
 
 /// Returns the last value of a flag, given as `--name value` or `--name=value`.
@@ -98,5 +108,29 @@ mod tests {
         assert_eq!(value_of(&arguments, "kubeconfig").as_deref(), Some("/d"));
         assert_eq!(value_of(&arguments, "config-dir").as_deref(), Some("/c"));
         assert_eq!(value_of(&arguments, "v"), None);
+    }
+
+    #[test]
+    fn files_are_named_by_the_flag_or_else_by_the_last_document() {
+        let file = |text: &str| File { name: "/c".to_owned(), text: text.to_owned() };
+        let config = [
+            file("authentication: {x509: {clientCAFile: /ca}}\nresolvConf: /first"),
+            file("resolvConf: /second"),
+            file("maxPods: 5"),
+        ];
+        let named = |arguments: &[&str], config: &[File]| {
+            let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+            named_by_settings(&arguments, config)
+        };
+        let cases: [(&[&str], &[File], &[&str]); 5] = [
+            (&[], &config[..1], &["/ca", "/first"]),
+            (&[], &config, &["/ca", "/second"]),
+            (&["--resolv-conf=/mine"], &config, &["/ca", "/mine"]),
+            (&["--client-ca-file", "/other", "--resolv-conf="], &config, &["/other", ""]),
+            (&[], &[], &[]),
+        ];
+        for (arguments, config, files) in cases {
+            assert_eq!(named(arguments, config), files, "{arguments:?}");
+        }
     }
 }

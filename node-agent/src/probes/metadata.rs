@@ -136,6 +136,14 @@ impl Session {
         None
     }
 
+    /// Returns the MAC of the primary interface, which need not be the first of the list; if it is not told, that of
+    /// the first.
+    async fn primary(&mut self, interfaces: &str) -> String {
+        let mac = self.text("meta-data/mac").await.ok().flatten().unwrap_or_default();
+        let first = interfaces.lines().next().unwrap_or_default().trim_end_matches('/');
+        Some(mac.trim()).filter(|mac| !mac.is_empty()).unwrap_or(first).to_owned()
+    }
+
     async fn instance(&mut self) -> Result<Instance, MetadataFault> {
         let document = self.bytes("dynamic/instance-identity/document").await?.unwrap_or_default();
         let document: Value = serde_json::from_slice(&document).unwrap_or_default();
@@ -144,10 +152,10 @@ impl Session {
         let profile = role.as_ref().ok().and_then(|it| serde_json::from_slice::<Value>(it.as_deref()?).ok());
         let profile = profile.and_then(|it| it.get("InstanceProfileArn")?.as_str().map(ToOwned::to_owned));
         let interfaces = self.text("meta-data/network/interfaces/macs").await.ok().flatten().unwrap_or_default();
-        let first = interfaces.lines().next().unwrap_or_default().trim_end_matches('/').to_owned();
-        let of_first = format!("meta-data/network/interfaces/macs/{first}");
-        let networks = self.text(&format!("{of_first}/vpc-ipv4-cidr-blocks")).await.ok().flatten().unwrap_or_default();
-        let ipv6 = self.bytes(&format!("{of_first}/ipv6s")).await;
+        let mac = self.primary(&interfaces).await;
+        let primary = format!("meta-data/network/interfaces/macs/{mac}");
+        let networks = self.text(&format!("{primary}/vpc-ipv4-cidr-blocks")).await.ok().flatten().unwrap_or_default();
+        let ipv6 = self.bytes(&format!("{primary}/ipv6s")).await;
         Ok(Instance {
             profile,
             cluster_of_tags: self.cluster_of_tags().await,
@@ -164,5 +172,58 @@ impl Session {
             user_data: self.bytes("user-data").await?,
             interfaces: interfaces.lines().count(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Paths below `/latest/`, and their content.
+    type Paths = &'static [(&'static str, &'static str)];
+
+    async fn serve(paths: Paths) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                // One read is one request: the agent's are small.
+                while let Ok(count) = stream.read(&mut request).await
+                    && count > 0
+                {
+                    let text = String::from_utf8_lossy(&request[..count]).into_owned();
+                    let path = text.split(' ').nth(1).unwrap_or_default();
+                    let found = paths.iter().find(|(name, _)| path.strip_prefix("/latest/") == Some(*name));
+                    let (status, body) = found.map_or((404, ""), |(_, body)| (200, *body));
+                    let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+                    if stream.write_all(answer.as_bytes()).await.is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        endpoint
+    }
+
+    async fn has_ipv6(paths: Paths) -> Option<bool> {
+        match read(&serve(paths).await).await {
+            Metadata::Answers(instance) => instance.has_ipv6,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_primary_interface_is_asked_and_not_the_first_of_the_list() {
+        const LIST: (&str, &str) = ("meta-data/network/interfaces/macs", "02:00:00:00:00:01/\n02:00:00:00:00:02/");
+        const PRIMARY: (&str, &str) = ("meta-data/mac", "02:00:00:00:00:02");
+        const OF_FIRST: (&str, &str) = ("meta-data/network/interfaces/macs/02:00:00:00:00:01/ipv6s", "fd00::1");
+        const OF_SECOND: (&str, &str) = ("meta-data/network/interfaces/macs/02:00:00:00:00:02/ipv6s", "fd00::2");
+        assert_eq!(has_ipv6(&[LIST, PRIMARY, OF_SECOND]).await, Some(true));
+        assert_eq!(has_ipv6(&[LIST, PRIMARY, OF_FIRST]).await, Some(false));
+        assert_eq!(has_ipv6(&[LIST, OF_FIRST]).await, Some(true), "the primary interface is not told");
     }
 }

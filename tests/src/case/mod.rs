@@ -36,7 +36,10 @@ const MOST: Duration = Duration::from_secs(180);
 
 /// Turns of tests with machines, as many as networks that one process uses at once. Each system that boots takes some
 /// inotify instances, of which Linux gives a user 128; without them it stands still and says nothing.
-static TURNS: Semaphore = Semaphore::const_new(2);
+static TURNS: Semaphore = Semaphore::const_new(AT_ONCE as usize);
+
+/// Tests with machines at once.
+const AT_ONCE: u32 = 2;
 
 /// Runs `body` with `parts` of the shared world. Whatever it makes must carry [`Case::id`] in its name, a label or a tag,
 /// and must be gone when it ends; its namespace is removed for it.
@@ -64,11 +67,23 @@ pub fn on_site(name: &str, ground: Ground, body: impl AsyncFnOnce(&OnSite)) {
 /// # Panics
 /// As [`case`].
 pub fn on_site_for(most: Duration, name: &str, ground: Ground, body: impl AsyncFnOnce(&OnSite)) {
+    in_turn(1, most, name, ground, body);
+}
+
+/// As [`on_site_for`], while no other test of this process has machines: for those that boot more than five at once.
+///
+/// # Panics
+/// As [`case`].
+pub fn on_crowded_site_for(most: Duration, name: &str, ground: Ground, body: impl AsyncFnOnce(&OnSite)) {
+    in_turn(AT_ONCE, most, name, ground, body);
+}
+
+fn in_turn(turns: u32, most: Duration, name: &str, ground: Ground, body: impl AsyncFnOnce(&OnSite)) {
     let runtime = started(Builder::new_multi_thread().worker_threads(2));
     // Before it is this test's turn: they would end with the test before.
     let sites = Sites::of_this_process();
     // Until the site is given back: who comes next takes it.
-    let _turn = runtime.block_on(TURNS.acquire());
+    let _turns = runtime.block_on(TURNS.acquire_many(turns));
     if let Some(left) = play(runtime, name, most, OnSite::begin(name, ground, &sites), body) {
         sites.give(left);
     }

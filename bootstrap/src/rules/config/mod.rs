@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::family::Family;
 use crate::finding::{Findings, Severity};
-use crate::kubelet::arguments::{Parsed, boolean};
+use crate::kubelet::arguments::{Given, Parsed, boolean};
 use crate::kubelet::config::{self, Form, Layer, flag_of};
 use crate::kubelet::gates;
 use crate::kubelet::instance::FALLBACK;
@@ -193,9 +193,10 @@ pub(crate) fn whole(
         }
     }
     // Values that are known only on the node cannot be judged.
-    for (flag, field) in config::over() {
-        let given = parsed.last(flag).and_then(|given| bootstrap.arguments.get(given.index));
-        if given.is_some_and(|argument| argument.is_open) {
+    let is_open = |given: &Given| bootstrap.arguments.get(given.index).is_some_and(|argument| argument.is_open);
+    for (flag, field, accumulates) in config::over() {
+        let has_open = if accumulates { parsed.all(flag).any(is_open) } else { parsed.last(flag).is_some_and(is_open) };
+        if has_open {
             values.remove(field);
         }
     }

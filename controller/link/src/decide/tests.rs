@@ -371,10 +371,26 @@ fn a_new_key_after_a_reboot_needs_the_word_of_the_old_one() {
 
 #[test]
 fn only_what_may_change_by_itself_is_tried_again() {
-    for refusal in [Refusal::NotLaunchedHere, Refusal::NotDescribed, Refusal::Nonce, Refusal::DescribeUnavailable] {
+    let by_sts = |code: &str| Refusal::Caller(CallerFault::Refused(code.to_owned()));
+    for refusal in [
+        Refusal::NotLaunchedHere,
+        Refusal::NotDescribed,
+        Refusal::Nonce,
+        Refusal::DescribeUnavailable,
+        Refusal::RoleProof(RoleFault::Time),
+        by_sts("ExpiredToken"),
+        by_sts("RequestExpired"),
+    ] {
         assert_eq!(refusal.remedy(), Remedy::TryAgain, "{refusal}");
     }
-    for refusal in [Refusal::LaunchToken, Refusal::Address, Refusal::EnrolledBefore, Refusal::Session] {
+    for refusal in [
+        Refusal::LaunchToken,
+        Refusal::Address,
+        Refusal::EnrolledBefore,
+        Refusal::Session,
+        Refusal::RoleProof(RoleFault::Scope),
+        by_sts("SignatureDoesNotMatch"),
+    ] {
         assert_eq!(refusal.remedy(), Remedy::None, "{refusal}");
     }
 }

@@ -76,20 +76,21 @@ pub(crate) async fn of_a_node(site: &Arc<Site>) -> Vec<Took> {
     all
 }
 
-/// A node whose devices come late, fail, and go.
+/// A node whose driver and devices come late, fail, and go.
 pub(crate) async fn of_devices(site: &Arc<Site>) -> Vec<Took> {
     let cluster = site.cluster().unwrap();
     let expect =
         Expectation { resources: BTreeMap::from([("nvidia.com/gpu".to_owned(), 2)]), ..Expectation::default() };
-    // What a driver makes at the boot of an accelerated image.
-    let script = "mknod -m 666 /dev/nvidia0 c 1 3; mknod -m 666 /dev/nvidia1 c 1 3".to_owned();
-    let config = NodeConfig { script, ..NodeConfig::default() };
     let mut instance = site.instance();
-    instance.user_data = Some(user_data(cluster, &config, AgentSpec { expect, ..AgentSpec::default() }));
-    let node: Node = boot(site, instance, |_| {}).await;
+    instance.user_data = Some(user_data(cluster, &NodeConfig::default(), AgentSpec { expect, ..AgentSpec::default() }));
+    let t4 = || ("10de".to_owned(), "1eb8".to_owned(), "030200".to_owned());
+    let node: Node = boot(site, instance, |spec| spec.shape.pci = vec![t4(), t4()]).await;
     let machine = &node.machine;
-    let mut all = Vec::new();
+    let mut all = vec![names(machine, "GP01", "a driver that comes after the kubelet", Instant::now()).await];
+    // The kubelet is not held back for it.
     machine.journal().line("Successfully registered node", MOST).await.unwrap();
+    let driver = "mknod -m 666 /dev/nvidia0 c 1 3; mknod -m 666 /dev/nvidia1 c 1 3";
+    machine.run(["sh", "-c", driver]).await.unwrap();
     all.push(names(machine, "GP16", "a device plugin that never registers", Instant::now()).await);
     let gpus = Inventory::nvidia(2);
     machine.plug_in(&gpus).await.unwrap();

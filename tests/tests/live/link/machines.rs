@@ -14,7 +14,7 @@ use muster_tests::imds::Instance;
 use muster_tests::instances::Alter;
 use muster_tests::machine::Spec;
 use muster_tests::wait::{self, Selection};
-use muster_tests::{Ground as Stage, ec2, on_site_for, programs};
+use muster_tests::{Ground as Stage, ec2, on_crowded_site_for, programs};
 use serde_json::json;
 
 use super::MOST;
@@ -28,7 +28,7 @@ const FAULTS: [(&str, &str); 3] = [
     ("AU01", "a role without an access entry"),
 ];
 /// All machines of the pool `gpu`.
-const GPU: (&str, &str) = ("GP01", "a GPU, and no driver for it");
+const GPU: (&str, &str) = ("GP17", "a GPU is expected, and there is none");
 /// Nobody takes it off: there is no such driver here.
 const STARTUP_TAINT: &str = "ebs.csi.aws.com/agent-not-ready";
 
@@ -77,14 +77,9 @@ impl Alter for Broken {
     }
 
     fn machine(&self, of: &ec2::Instance, spec: &mut Spec) {
-        match self.fault(of) {
-            Some("KA07") => {
-                let at = PathBuf::from("/etc/kubernetes/kubelet/config.json.d/90-image.conf");
-                spec.files.push((self.own_taints.clone(), at));
-            }
-            // A T4.
-            Some("GP01") => spec.shape.pci = vec![("10de".to_owned(), "1eb8".to_owned(), "030200".to_owned())],
-            _ => {}
+        if self.fault(of) == Some("KA07") {
+            let at = PathBuf::from("/etc/kubernetes/kubelet/config.json.d/90-image.conf");
+            spec.files.push((self.own_taints.clone(), at));
         }
     }
 }
@@ -173,7 +168,7 @@ async fn play(ground: &Ground<'_>, machines: usize) -> Duration {
         let first = ground.claim("the node with storage has registered", is_registered).await;
 
         // The third failure of the class that has no driver is its last.
-        let stopped = ground.event_that("EC2NodeClass", "LaunchesStopped", "GP01").await;
+        let stopped = ground.event_that("EC2NodeClass", "LaunchesStopped", "GP17").await;
         assert!(stopped.contains("`gpu`"), "{stopped}");
         let late = ground.event_that("NodeClaim", "InitializationTimeout", STARTUP_TAINT).await;
         assert!(late.contains("the driver of EBS volumes"), "{late}");
@@ -222,7 +217,7 @@ fn judge(told: &Told) -> Duration {
 
 /// A world with broken machines, and `kubectl get nodeclaims -w -o wide` for as long as it lasts.
 fn with_broken(name: &str, machines: usize, tell: impl AsyncFn(Duration, String)) {
-    on_site_for(MOST * 5, name, Stage::Cluster, async |case| {
+    on_crowded_site_for(MOST * 5, name, Stage::Cluster, async |case| {
         let (site, cluster) = (case.site(), case.cluster().unwrap());
         let folder = tempfile::tempdir().unwrap();
         let own_taints = folder.path().join("image.conf");
