@@ -197,10 +197,10 @@ impl Cells {
             let openings = &self.openings[pool.catalogue];
             let mut seen = vec![false; openings.pairs(types)];
             for (number, &class) in openings.of_type.iter().enumerate() {
-                for offer in types.offers(number).iter().filter(|offer| used.allows[offer.set as usize]) {
-                    let pair = class as usize * types.sets().len() + offer.set as usize;
+                for offer in types.offers(number).iter().filter(|offer| used.allows[offer.set]) {
+                    let pair = class as usize * types.sets().len() + offer.set.index();
                     if !std::mem::replace(&mut seen[pair], true) {
-                        let offering = &types.sets()[offer.set as usize].requirements;
+                        let offering = &types.sets()[offer.set].requirements;
                         kinds.insert(self.choices(&types[number], offering, &used.requirements));
                     }
                 }
@@ -400,9 +400,15 @@ fn mentioned_values(keys: &[Arc<str>], signatures: &[Signature]) -> BTreeMap<Arc
         for (key, wanted) in alternative.iter() {
             if let Some(values) = mentioned.get_mut(key) {
                 values.extend(wanted.values().cloned());
-                // A bound does not list values: its edges represent the values inside and outside.
+                // A bound does not list values: its edges represent the values inside and outside, and the first
+                // allowed ones if the edges are excluded.
                 let (gte, lte) = wanted.bounds();
                 values.extend([gte, lte].into_iter().flatten().map(|edge| edge.to_string().into()));
+                let excluded = i64::try_from(wanted.values().count()).unwrap_or(i64::MAX);
+                let is_allowed = |edge: &i64| wanted.has(&edge.to_string());
+                let lowest = gte.and_then(|gte| (gte..=gte.saturating_add(excluded)).find(is_allowed));
+                let highest = lte.and_then(|lte| (lte.saturating_sub(excluded)..=lte).rev().find(is_allowed));
+                values.extend([lowest, highest].into_iter().flatten().map(|edge| edge.to_string().into()));
             }
         }
     }

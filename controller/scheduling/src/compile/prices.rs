@@ -1,10 +1,10 @@
 //! Prices of the types of a pool, by cell.
 
-use index_vec::{IndexVec, index_vec};
+use index_vec::{Idx, IndexVec, index_vec};
 
 use super::cells::{CellId, Cells, Openings};
 use super::shapes::{PoolUse, Reserved};
-use crate::model::Catalogue;
+use crate::model::{Catalogue, SetId};
 
 /// Prices of one type in one pool.
 pub(crate) struct Priced {
@@ -57,14 +57,14 @@ impl<'a> Pricing<'a> {
         let types = self.types;
         let mut priced = Priced { price: IndexVec::new(), offering: IndexVec::new(), reserved: Vec::new() };
         for offer in types.offers(number) {
-            let set = &types.sets()[offer.set as usize];
-            if !self.pool.allows[offer.set as usize] {
+            let set = &types.sets()[offer.set];
+            if !self.pool.allows[offer.set] {
                 continue;
             }
             if set.reserved && (!self.with_reserved || offer.reservation_capacity == 0) {
                 continue;
             }
-            let (from, to) = self.cells_of(number, offer.set as usize);
+            let (from, to) = self.cells_of(number, offer.set);
             if from < to && priced.price.is_empty() {
                 priced.price = index_vec![f64::INFINITY; self.cells.len()];
                 priced.offering = index_vec![u32::MAX; self.cells.len()];
@@ -87,9 +87,9 @@ impl<'a> Pricing<'a> {
         (!priced.price.is_empty()).then_some(priced)
     }
 
-    fn cells_of(&mut self, number: usize, set: usize) -> (u32, u32) {
+    fn cells_of(&mut self, number: usize, set: SetId) -> (u32, u32) {
         let class = self.openings.of_type[number] as usize;
-        let pair = class * self.types.sets().len() + set;
+        let pair = class * self.types.sets().len() + set.index();
         if let Some(range) = self.known[pair] {
             return range;
         }

@@ -13,7 +13,7 @@ use super::prices::Pricing;
 use super::signatures::{Signature, SignatureId, allows, lifecycle_labels};
 use crate::labels;
 use crate::model::{
-    Catalogue, NodePool, Operator, Options, PoolState, Problem, Requirement, Requirements, Reservation,
+    Catalogue, NodePool, Operator, Options, PoolState, Problem, Requirement, Requirements, Reservation, SetId,
     reservations_left,
 };
 
@@ -73,7 +73,7 @@ pub(crate) struct PoolUse {
     pub(crate) open: bool,
     pub(crate) requirements: Requirements,
     /// True if the pool may use the offering set, by offering set of its catalogue.
-    pub(crate) allows: Vec<bool>,
+    pub(crate) allows: IndexVec<SetId, bool>,
 }
 
 impl PoolUse {
@@ -82,8 +82,8 @@ impl PoolUse {
         requirements.add(labels::NODE_POOL, Requirement::new(Operator::In, [Arc::clone(&pool.name)]));
         requirements.add_all(&Requirements::from_labels(&pool.labels));
         let open = pool.state == PoolState::Ready && pool.missing_replicas.is_none();
-        let allows = types.map_or(&[][..], Catalogue::sets);
-        let allows = allows.iter().map(|set| requirements.intersects(&set.requirements)).collect();
+        let sets = types.into_iter().flat_map(Catalogue::sets);
+        let allows = sets.map(|set| requirements.intersects(&set.requirements)).collect();
         Self { open, requirements, allows }
     }
 }
@@ -256,8 +256,12 @@ pub(crate) fn admissions(
                     admitted.extend(range.clone().filter(|&shape| types.contains(shapes[shape].instance_type)));
                     for (cell, set) in by_cell.iter_mut_enumerated() {
                         let holds = cells.dimensions.iter().enumerate().all(|(at, dimension)| {
-                            let wanted = alternative.get(&dimension.key);
-                            wanted.is_none_or(|wanted| allows(wanted, cells.value(cell, at)))
+                            let of_pool = used.requirements.get(&dimension.key);
+                            alternative.get(&dimension.key).is_none_or(|wanted| {
+                                let value = cells.value(cell, at);
+                                allows(wanted, value)
+                                    || value.is_none() && is_met_by_any(wanted, of_pool, &dimension.values)
+                            })
                         });
                         if holds {
                             set.union_with(&admitted);
@@ -272,6 +276,13 @@ pub(crate) fn admissions(
             by_cell
         })
         .collect()
+}
+
+/// Returns true if a pool gives its nodes the label, and every value that it can have, other than `known` ones, meets
+/// `wanted`. Bounds are left out: of two pods with different ones, no value may meet both.
+fn is_met_by_any(wanted: &Requirement, of_pool: Option<&Requirement>, known: &[Arc<str>]) -> bool {
+    wanted.bounds() == (None, None)
+        && of_pool.is_some_and(|of_pool| !of_pool.allows_absence() && of_pool.intersection(wanted).allows_beyond(known))
 }
 
 /// Returns the shapes on which a daemon uses one of the signature's ports.

@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use index_vec::IndexVec;
+
 use crate::labels;
-use crate::model::{Catalogue, Offer, OfferingSet, Operator, Options, Problem, Requirement, Requirements};
+use crate::model::{Catalogue, Offer, OfferingSet, Operator, Options, Problem, Requirement, Requirements, SetId};
 use crate::solution::NewNode;
 
 const SPOT: &str = "spot";
@@ -15,7 +17,7 @@ const ON_DEMAND: &str = "on-demand";
 struct Market<'p> {
     types: &'p Catalogue,
     /// True if the requirements allow the offering set, by index.
-    open: Vec<bool>,
+    open: IndexVec<SetId, bool>,
 }
 
 impl<'p> Market<'p> {
@@ -29,8 +31,8 @@ impl<'p> Market<'p> {
     }
 
     fn offers(&self, kind: usize) -> impl Iterator<Item = (&'p Offer, &'p OfferingSet)> {
-        let offers = self.types.offers(kind).iter().map(|offer| (offer, &self.types.sets()[offer.set as usize]));
-        offers.filter(|(offer, set)| self.open[offer.set as usize] && (!set.reserved || offer.reservation_capacity > 0))
+        let offers = self.types.offers(kind).iter().map(|offer| (offer, &self.types.sets()[offer.set]));
+        offers.filter(|(offer, set)| self.open[offer.set] && (!set.reserved || offer.reservation_capacity > 0))
     }
 
     /// Returns the maximum price of a launch of the type: that of the dearest reserved offering, without one that of

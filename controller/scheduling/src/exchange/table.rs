@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use index_vec::{Idx, IndexVec, index_vec};
 use rustc_hash::FxHashMap;
 
 use super::Move;
+use crate::index::index_type;
 use crate::labels::HOSTNAME;
 use crate::model::{PodSpec, Problem, SpreadConstraint};
 use crate::validate::specs::{Specs, intern, label};
@@ -21,6 +23,11 @@ pub(super) struct Table<'a> {
     keys: Vec<&'a str>,
 }
 
+index_type! {
+    /// Number of a value of a topology key, in the order in which nodes have it.
+    struct DomainId;
+}
+
 /// A node.
 pub(super) struct Seat {
     /// Index in the problem.
@@ -29,8 +36,8 @@ pub(super) struct Seat {
     free: Vec<i64>,
     /// The pods nominated to it, ascending.
     pub(super) pods: Vec<usize>,
-    /// Id of its domain by key; 0 if it has none.
-    domains: Vec<u32>,
+    /// Its domain, by key.
+    domains: Vec<Option<DomainId>>,
 }
 
 /// A required spread of a spec.
@@ -40,8 +47,8 @@ struct Spread {
     most: i64,
     /// True if pods of the spec count, by spec.
     counted: Vec<bool>,
-    /// Counted pods, nominated ones included, by domain. Domain 0, which stands for none, is not used.
-    counts: Vec<i64>,
+    /// Counted pods, nominated ones included, by domain.
+    counts: IndexVec<DomainId, i64>,
 }
 
 /// Properties of a spec.
@@ -63,15 +70,12 @@ impl<'a> Table<'a> {
         let mut keys: Vec<&str> = problem.specs.iter().flat_map(required_keys).collect();
         keys.sort_unstable();
         keys.dedup();
-        let mut numbers = vec![(FxHashMap::default(), vec![""]); keys.len()];
+        let mut numbers = vec![(FxHashMap::default(), IndexVec::new()); keys.len()];
         let domains = problem.nodes.iter().map(|node| {
-            let domains = keys.iter().zip(&mut numbers).map(|(key, (ids, items))| {
-                // The first item stands for none.
-                label(node, key).map_or(0, |value| intern(ids, items, value))
-            });
-            domains.collect()
+            let keys = keys.iter().zip(&mut numbers);
+            keys.map(|(key, (ids, values))| Some(intern(ids, values, label(node, key)?))).collect()
         });
-        let domains: Vec<Vec<u32>> = domains.collect();
+        let domains: Vec<Vec<Option<DomainId>>> = domains.collect();
         let mut seats: Vec<Seat> = Vec::with_capacity(places.len());
         for (node, pods) in places {
             let there = &problem.nodes[*node];
@@ -97,7 +101,7 @@ impl<'a> Table<'a> {
         table
     }
 
-    fn habit(&self, number: usize, domains: &[Vec<u32>]) -> Habit {
+    fn habit(&self, number: usize, domains: &[Vec<Option<DomainId>>]) -> Habit {
         let problem = self.specs.problem;
         let spec = &problem.specs[number];
         let stays = !spec.affinity.is_empty()
@@ -118,22 +122,27 @@ impl<'a> Table<'a> {
         Habit { stays, suits: suits.collect(), spreads, most }
     }
 
-    fn spread(&self, spec: &PodSpec, constraint: &SpreadConstraint, domains: &[Vec<u32>]) -> Option<Spread> {
+    fn spread(
+        &self,
+        spec: &PodSpec,
+        constraint: &SpreadConstraint,
+        domains: &[Vec<Option<DomainId>>],
+    ) -> Option<Spread> {
         let problem = self.specs.problem;
         let key = self.keys.binary_search(&&*constraint.topology_key).ok()?;
         let is_counted =
             |other: &PodSpec| other.namespace == spec.namespace && constraint.selector.matches(&other.labels);
         let counted: Vec<bool> = problem.specs.iter().map(is_counted).collect();
-        let last = domains.iter().map(|of_node| of_node[key]).max().unwrap_or(0);
-        let mut counts = vec![0; last as usize + 1];
+        let last = domains.iter().filter_map(|of_node| of_node[key]).max();
+        let mut counts = index_vec![0; last.map_or(0, |last| last.index() + 1)];
         let bound = problem.nodes.iter().zip(domains).flat_map(|(node, of_node)| {
             let there = node.bound.iter().filter(|pod| pod.counts && !node.deleting);
             there.map(move |pod| (pod.spec, of_node[key]))
         });
         let meant =
             self.seats.iter().flat_map(|seat| seat.pods.iter().map(|pod| (problem.pods[*pod].spec, seat.domains[key])));
-        for (_, domain) in bound.chain(meant).filter(|(spec, _)| counted[*spec]) {
-            counts[domain as usize] += 1;
+        for domain in bound.chain(meant).filter(|(spec, _)| counted[*spec]).filter_map(|(_, domain)| domain) {
+            counts[domain] += 1;
         }
         Some(Spread { key, most: constraint.max_skew.into(), counted, counts })
     }
@@ -175,9 +184,9 @@ impl<'a> Table<'a> {
     /// Returns true if the pod's constraints allow it to move from one seat to the other.
     pub(super) fn may_go(&self, pod: usize, from: usize, to: usize) -> bool {
         let habit = self.habit_of(pod);
-        let allows = |one: &Spread| {
-            let (here, there) = (self.seats[from].domains[one.key], self.seats[to].domains[one.key]);
-            here != 0 && there != 0 && (here == there || self.keys[one.key] != HOSTNAME && one.allows(here, there))
+        let allows = |one: &Spread| match (self.seats[from].domains[one.key], self.seats[to].domains[one.key]) {
+            (Some(here), Some(there)) => here == there || self.keys[one.key] != HOSTNAME && one.allows(here, there),
+            _ => false,
         };
         let is_alike = |other: &&usize| self.specs.problem.pods[**other].spec == self.specs.problem.pods[pod].spec;
         !habit.stays
@@ -219,8 +228,11 @@ impl<'a> Table<'a> {
         free.iter_mut().zip(&row).for_each(|(free, one)| *free = free.saturating_sub(*one));
         let spec = self.specs.problem.pods[pod].spec;
         for spread in self.habits.values_mut().flat_map(|habit| &mut habit.spreads).filter(|one| one.counted[spec]) {
-            spread.counts[self.seats[from].domains[spread.key] as usize] -= 1;
-            spread.counts[self.seats[to].domains[spread.key] as usize] += 1;
+            for (seat, change) in [(from, -1), (to, 1)] {
+                if let Some(domain) = self.seats[seat].domains[spread.key] {
+                    spread.counts[domain] += change;
+                }
+            }
         }
     }
 
@@ -342,13 +354,10 @@ impl<'a> Table<'a> {
 
 impl Spread {
     /// Returns true if the spread still holds after one pod moves from one domain to the other.
-    fn allows(&self, from: u32, to: u32) -> bool {
-        let after = |(domain, count): (usize, &i64)| {
-            count + i64::from(domain == to as usize) - i64::from(domain == from as usize)
-        };
-        let counts = self.counts.iter().enumerate().skip(1);
-        let least = counts.clone().map(after).min().unwrap_or(0);
-        counts.map(after).nth((to as usize).saturating_sub(1)).is_some_and(|count| count - least <= self.most)
+    fn allows(&self, from: DomainId, to: DomainId) -> bool {
+        let after = |domain| self.counts[domain] + i64::from(domain == to) - i64::from(domain == from);
+        let least = self.counts.indices().map(after).min().unwrap_or(0);
+        after(to) - least <= self.most
     }
 }
 

@@ -245,6 +245,11 @@ fn refused(refusal: &Refusal) -> Finding {
             let hint = "remove the empty term from nodeSelectorTerms, or the whole required node affinity";
             (Reason::IncompatibleRequirements, message, hint)
         }
+        Refusal::Contradiction(key) => {
+            let message = format!("expressions of one term of the node affinity exclude each other, key {key}");
+            let hint = "remove one of these expressions, or write each into a term of its own: one term has to hold";
+            (Reason::IncompatibleRequirements, message, hint)
+        }
         Refusal::MatchFields(what) => {
             let hint = "use matchExpressions on labels instead of matchFields";
             let message = format!("node affinity uses matchFields, which only an existing node can meet, {what}");

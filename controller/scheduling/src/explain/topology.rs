@@ -220,7 +220,9 @@ impl Scope<'_, '_> {
         let key = labels::stable_name(key);
         let reachable = self.reachable(key, requirements);
         let empty: Vec<Arc<str>> = reachable.iter().filter(|domain| !counts.contains_key(*domain)).cloned().collect();
-        if counts.is_empty() || !empty.is_empty() {
+        // Karpenter only places such a pod where it knows the domain, be there others to avoid or not.
+        let is_known = !reachable.is_empty() || key == labels::HOSTNAME;
+        if is_known && (counts.is_empty() || !empty.is_empty()) {
             if !counts.is_empty() {
                 self.commit(key, &empty, requirements);
             }
@@ -229,7 +231,11 @@ impl Scope<'_, '_> {
         let mut finding = unsatisfiable(Reason::PodAntiAffinity, "pod anti-affinity", key, counts, &reachable, whom);
         let least = reachable.iter().filter_map(|domain| Some((counts.get(domain)?, domain))).min();
         finding.nearest = least.map(|(count, domain)| format!("{domain:?} has the fewest such pods, {count}"));
-        finding.hint = Some(format!("allow more values of {key}, use fewer replicas, or make the term preferred"));
+        finding.hint = Some(if is_known {
+            format!("allow more values of {key}, use fewer replicas, or make the term preferred")
+        } else {
+            self.unreached(key)
+        });
         Err(finding)
     }
 }

@@ -8,11 +8,13 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use fixedbitset::FixedBitSet;
+use index_vec::{IndexSlice, IndexVec};
 use rustc_hash::FxHashMap;
 
 use self::editions::Editions;
 pub use self::editions::{Amount, AttachFacts};
 use super::{InstanceType, Requirement, Requirements, Resource, Resources, UNLIMITED};
+use crate::index::index_type;
 use crate::labels;
 
 /// Instance types as one NodeClass sees them, in a fixed order.
@@ -30,7 +32,7 @@ struct Ingested {
     /// Sorted by label.
     columns: Vec<(Arc<str>, LabelColumn)>,
     offering_keys: Vec<Arc<str>>,
-    sets: Vec<OfferingSet>,
+    sets: IndexVec<SetId, OfferingSet>,
     offers: Vec<Offer>,
     /// Index of the first offer, by type, with the total number of offers at the end.
     first_offer: Vec<u32>,
@@ -49,6 +51,11 @@ pub(crate) struct LabelColumn {
     pub(crate) of_type: Vec<u32>,
 }
 
+index_type! {
+    /// Position in [`Catalogue::sets`].
+    pub(crate) struct SetId;
+}
+
 /// Requirements on zone, capacity type and reservation that many offerings share.
 pub(crate) struct OfferingSet {
     pub(crate) requirements: Requirements,
@@ -60,8 +67,8 @@ pub(crate) struct OfferingSet {
 pub(crate) struct Offer {
     /// Index among all offerings of the type.
     pub(crate) number: u32,
-    /// Index in [`Catalogue::sets`].
-    pub(crate) set: u32,
+    /// Zone, capacity type and reservation.
+    pub(crate) set: SetId,
     /// USD per hour.
     pub(crate) price: f64,
     pub(crate) reservation_capacity: u32,
@@ -96,10 +103,10 @@ impl Catalogue {
         let mut allocatable = absent.repeat(types.len());
         let mut most = vec![0; resources.len()];
         for (row, one) in allocatable.chunks_mut(resources.len().max(1)).zip(&types) {
-            for (resource, amount) in one.capacity.iter() {
+            for (resource, amount) in one.allocatable().iter() {
                 if let Ok(at) = resources.binary_search(resource) {
-                    row[at] = amount.saturating_sub(one.overhead.get(resource));
-                    most[at] = row[at].max(most[at]);
+                    row[at] = amount;
+                    most[at] = amount.max(most[at]);
                 }
             }
         }
@@ -221,7 +228,7 @@ impl Catalogue {
     }
 
     /// Returns the distinct requirements of offerings, in the order in which they first occur.
-    pub(crate) fn sets(&self) -> &[OfferingSet] {
+    pub(crate) fn sets(&self) -> &IndexSlice<SetId, [OfferingSet]> {
         &self.0.sets
     }
 
@@ -308,15 +315,15 @@ impl<'a> IntoIterator for &'a Catalogue {
 
 #[derive(Default)]
 struct Sets {
-    all: Vec<OfferingSet>,
-    ids: FxHashMap<Requirements, u32>,
+    all: IndexVec<SetId, OfferingSet>,
+    ids: FxHashMap<Requirements, SetId>,
     /// Ids by the address of the entries of a set: resolved types often share them already.
-    by_address: FxHashMap<usize, u32>,
+    by_address: FxHashMap<usize, SetId>,
 }
 
 impl Sets {
     /// Returns the id of the set of `requirements`, and makes them share its memory.
-    fn intern(&mut self, requirements: &mut Requirements) -> u32 {
+    fn intern(&mut self, requirements: &mut Requirements) -> SetId {
         // A set keeps its entries alive, so an address that is known here still means the same entries.
         if let Some(&id) = self.by_address.get(&requirements.address()) {
             return id;
@@ -327,10 +334,9 @@ impl Sets {
                 requirements: requirements.clone(),
                 spot: capacity_type == Some("spot"),
                 reserved: capacity_type == Some("reserved"),
-            });
-            self.all.len() as u32 - 1
+            })
         });
-        requirements.clone_from(&self.all[id as usize].requirements);
+        requirements.clone_from(&self.all[id].requirements);
         self.by_address.insert(requirements.address(), id);
         id
     }
@@ -419,7 +425,13 @@ mod tests {
         let catalogue = Catalogue::new(types.clone());
         assert_eq!(catalogue.types(), types);
         assert_eq!(catalogue.sets().len(), 2, "zones a and c");
-        let offers = |index| catalogue.offers(index).iter().map(|offer| (offer.number, offer.set)).collect::<Vec<_>>();
+        let offers = |index| {
+            catalogue
+                .offers(index)
+                .iter()
+                .map(|offer| (offer.number, index_vec::Idx::index(offer.set)))
+                .collect::<Vec<_>>()
+        };
         assert_eq!((offers(0), offers(1)), (vec![(0, 0)], vec![(0, 0)]), "one without a price is left out");
         let column = |key| catalogue.column(key).map(|column| (column.of_type.clone(), column.distinct.len()));
         assert_eq!(column("a"), Some((vec![0, 1], 2)));

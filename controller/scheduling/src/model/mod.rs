@@ -14,7 +14,7 @@ mod resources;
 mod selector;
 
 pub use catalogue::{Amount, AttachFacts, Catalogue};
-pub(crate) use catalogue::{Offer, OfferingSet};
+pub(crate) use catalogue::{Offer, OfferingSet, SetId};
 pub use closed_zone::ClosedZone;
 pub(crate) use closed_zone::zone_id;
 pub use instance_type::{InstanceType, Offering};

@@ -213,4 +213,6 @@ pub enum Refusal {
     MatchFields(String),
     /// Its required node affinity has only empty terms, and an empty term matches no node.
     EmptyTerm,
+    /// Expressions of its required node affinity exclude each other; the label that they are about.
+    Contradiction(String),
 }

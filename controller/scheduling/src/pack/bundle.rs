@@ -115,11 +115,11 @@ impl<'a> Followers<'a> {
         let subjects = |host: &GroupId| joins.iter().any(|&subject| selects_group(compiled, grouped, subject, *host));
         // A follower that still lacks a target cannot be a host.
         let anchored = |host: &GroupId| *host != follower && grouped.groups[*host].part.joins.is_empty();
-        let host = grouped.groups.indices().find(|host| anchored(host) && subjects(host));
         let given = |host: GroupId, subject: u32| selects_group(compiled, grouped, subject, host);
         let holds =
-            |host: GroupId| joins.iter().zip(&founded).all(|(&subject, &founds)| founds || given(host, subject));
-        match host.filter(|&host| holds(host)) {
+            |host: &GroupId| joins.iter().zip(&founded).all(|(&subject, &founds)| founds || given(*host, subject));
+        let host = grouped.groups.indices().find(|host| anchored(host) && subjects(host) && holds(host));
+        match host {
             Some(host) => {
                 let alone = joins.iter().any(|&subject| !given(host, subject));
                 deal(compiled, grouped, &self.rooms, (follower, host), alone);

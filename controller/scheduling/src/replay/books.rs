@@ -1,11 +1,12 @@
 //! Counts of rules by domain, updated while pods are placed.
 
+use index_vec::{IndexVec, index_vec};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::logarithm::ln;
 use crate::model::{Node, Problem};
-use crate::validate::rules::{BY_HOST, Demand, Rule, Rules};
+use crate::validate::rules::{BY_HOST, Demand, Rule, RuleId, Rules};
 use crate::validate::specs::{Specs, label};
 
 /// Placeholder for the domain of a node that lacks the label.
@@ -35,7 +36,7 @@ pub(super) struct Books<'a> {
     rules: &'a Rules<'a>,
     /// Domain by key and node.
     domain: Vec<Vec<u32>>,
-    accounts: Vec<Account>,
+    accounts: IndexVec<RuleId, Account>,
 }
 
 impl<'a> Books<'a> {
@@ -56,7 +57,7 @@ impl<'a> Books<'a> {
             domains
         });
         let domain: Vec<Vec<u32>> = domain.collect();
-        let mut books = Self { rules, accounts: vec![Account::default(); rules.all.len()], domain };
+        let mut books = Self { rules, accounts: index_vec![Account::default(); rules.all.len()], domain };
         for (rule, account) in rules.all.iter().zip(&mut books.accounts) {
             if is_apart(rule) {
                 continue;
@@ -94,9 +95,9 @@ impl<'a> Books<'a> {
     /// Counts a pod of `spec` on `node`.
     pub(super) fn enter(&mut self, spec: usize, node: usize) {
         for &rule in self.rules.counted(spec) {
-            let about = &self.rules.all[rule as usize];
+            let about = &self.rules.all[rule];
             let domain = self.domain[about.key][node];
-            let account = &mut self.accounts[rule as usize];
+            let account = &mut self.accounts[rule];
             if is_apart(about) {
                 note(&mut account.counted_nodes, domain);
             } else if domain != NOWHERE && !account.outside.get(node).is_some_and(|outside| *outside) {
@@ -105,9 +106,9 @@ impl<'a> Books<'a> {
             }
         }
         for &rule in self.rules.owned(spec) {
-            let about = &self.rules.all[rule as usize];
+            let about = &self.rules.all[rule];
             let domain = self.domain[about.key][node];
-            let account = &mut self.accounts[rule as usize];
+            let account = &mut self.accounts[rule];
             if is_apart(about) {
                 note(&mut account.owner_nodes, domain);
             } else if domain != NOWHERE && !account.owners.is_empty() {
@@ -119,15 +120,15 @@ impl<'a> Books<'a> {
     /// Returns the rules that restrict the nodes of a pod of `spec`, with the current counts.
     pub(super) fn gates(&self, spec: usize) -> Gates<'_> {
         let mut gates = SmallVec::new();
-        let about = |rule: u32| &self.rules.all[rule as usize];
-        let account = |rule: &u32| &self.accounts[*rule as usize];
+        let about = |rule: RuleId| &self.rules.all[rule];
+        let account = |rule: &RuleId| &self.accounts[*rule];
         let (owned, counted) = (self.rules.owned(spec), self.rules.counted(spec));
         // Both lists are empty for all other rules.
         let by_own = owned.iter().map(|rule| &*account(rule).counted_nodes);
         let by_others = counted.iter().map(|rule| &*account(rule).owner_nodes);
         let apart = by_own.chain(by_others).filter(|nodes| !nodes.is_empty()).collect();
         for &rule in owned.iter().filter(|rule| !is_apart(about(**rule))) {
-            let account = &self.accounts[rule as usize];
+            let account = &self.accounts[rule];
             let counts_itself = || counted.contains(&rule);
             let (least, most) = match about(rule).demand {
                 Demand::Spread { required: false, .. } => continue,
@@ -145,7 +146,7 @@ impl<'a> Books<'a> {
         }
         for &rule in counted.iter().filter(|rule| !is_apart(about(**rule))) {
             if about(rule).demand == Demand::AntiAffinity {
-                gates.push(self.gate(rule, &self.accounts[rule as usize].owners, 0, 0));
+                gates.push(self.gate(rule, &self.accounts[rule].owners, 0, 0));
             }
         }
         Gates { apart, others: gates }
@@ -155,17 +156,17 @@ impl<'a> Books<'a> {
     /// anti-affinity of either side, or by a spread over hosts, since a new empty host is always possible.
     pub(super) fn is_closed(&self, spec: usize, node: usize) -> bool {
         let counted = self.rules.counted(spec);
-        let number = |counts: &[u32], rule: u32| {
-            let domain = self.domain[self.rules.all[rule as usize].key][node];
+        let number = |counts: &[u32], rule: RuleId| {
+            let domain = self.domain[self.rules.all[rule].key][node];
             counts.get(domain as usize).map_or(0, |count| i64::from(*count))
         };
         let is_on = |nodes: &[u32]| nodes.contains(&(node as u32));
         let by_own = self.rules.owned(spec).iter().any(|&rule| {
-            let about = self.rules.all[rule as usize];
+            let about = self.rules.all[rule];
             if is_apart(&about) {
-                return is_on(&self.accounts[rule as usize].counted_nodes);
+                return is_on(&self.accounts[rule].counted_nodes);
             }
-            let there = number(&self.accounts[rule as usize].counted, rule);
+            let there = number(&self.accounts[rule].counted, rule);
             match about.demand {
                 Demand::AntiAffinity => there > 0,
                 Demand::Spread { required: true, max_skew, .. } if about.key == BY_HOST => {
@@ -174,16 +175,16 @@ impl<'a> Books<'a> {
                 Demand::Spread { .. } | Demand::Affinity => false,
             }
         });
-        let repels = |rule: &u32| self.rules.all[*rule as usize].demand == Demand::AntiAffinity;
-        let is_repelled = |rule: &u32| {
-            let account = &self.accounts[*rule as usize];
+        let repels = |rule: &RuleId| self.rules.all[*rule].demand == Demand::AntiAffinity;
+        let is_repelled = |rule: &RuleId| {
+            let account = &self.accounts[*rule];
             number(&account.owners, *rule) > 0 || is_on(&account.owner_nodes)
         };
         by_own || counted.iter().any(|rule| repels(rule) && is_repelled(rule))
     }
 
-    fn gate<'s>(&'s self, rule: u32, counts: &'s [u32], least: u32, most: i64) -> Gate<'s> {
-        let rule = &self.rules.all[rule as usize];
+    fn gate<'s>(&'s self, rule: RuleId, counts: &'s [u32], least: u32, most: i64) -> Gate<'s> {
+        let rule = &self.rules.all[rule];
         // A negative maximum allows nothing, which an empty range expresses.
         let (least, most) = match u32::try_from(most.min(i64::from(u32::MAX))) {
             Ok(most) => (least, most),
@@ -203,12 +204,12 @@ impl<'a> Books<'a> {
 
     /// Collects the preferred spreads of `spec`: rule, weight of a pod there, and the constant of kube-scheduler's
     /// formula.
-    pub(super) fn wishes(&self, spec: usize, wishes: &mut Vec<(u32, f64, f64)>) {
+    pub(super) fn wishes(&self, spec: usize, wishes: &mut Vec<(RuleId, f64, f64)>) {
         wishes.clear();
         for &rule in self.rules.owned(spec) {
-            let about = self.rules.all[rule as usize];
+            let about = self.rules.all[rule];
             if let Demand::Spread { max_skew, required: false, .. } = about.demand {
-                let domains = self.accounts[rule as usize].counted.len();
+                let domains = self.accounts[rule].counted.len();
                 wishes.push((rule, ln(domains as f64 + 2.0), max_skew as f64 - 1.0));
             }
         }
@@ -216,11 +217,11 @@ impl<'a> Books<'a> {
 
     /// Returns the score of preferred spreads for `node` before normalization, lower is better; `None` if it lacks a
     /// label.
-    pub(super) fn crowding(&self, wishes: &[(u32, f64, f64)], node: usize) -> Option<f64> {
+    pub(super) fn crowding(&self, wishes: &[(RuleId, f64, f64)], node: usize) -> Option<f64> {
         let mut sum = 0.0;
         for &(rule, weight, constant) in wishes {
-            let domain = self.domain[self.rules.all[rule as usize].key][node];
-            let count = self.accounts[rule as usize].counted.get(domain as usize)?;
+            let domain = self.domain[self.rules.all[rule].key][node];
+            let count = self.accounts[rule].counted.get(domain as usize)?;
             sum += f64::from(*count) * weight + constant;
         }
         Some(sum.round())

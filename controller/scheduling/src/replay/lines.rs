@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::books::{Gate, Gates};
 use super::scheduler::Floor;
 use crate::model::{Node, Resource};
-use crate::validate::specs::{Specs, fits};
+use crate::validate::specs::{PlacementId, Specs, ToleranceId, fits};
 
 /// Number of nodes in a block.
 pub(super) const BLOCK: usize = 64;
@@ -106,9 +106,9 @@ pub(super) struct Lines<'a> {
     nodes: &'a [Node],
     all: Vec<Line<'a>>,
     of_spec: Vec<Option<usize>>,
-    ids: FxHashMap<(&'a [i64], u32, u32), usize>,
+    ids: FxHashMap<(&'a [i64], PlacementId, ToleranceId), usize>,
     /// 1 for nodes that suit, by placement and tolerations.
-    suitable: FxHashMap<(u32, u32), Rc<[u8]>>,
+    suitable: FxHashMap<(PlacementId, ToleranceId), Rc<[u8]>>,
 }
 
 impl<'a> Lines<'a> {

@@ -8,7 +8,8 @@ use super::books::{Books, rules_of};
 use super::lines::{BLOCK, Lines, Masks, Search};
 use crate::model::{HostPort, Node, PodSpec, Problem, Resource};
 use crate::solution::Solution;
-use crate::validate::specs::{Specs, add_row, intern};
+use crate::validate::rules::RuleId;
+use crate::validate::specs::{Specs, add_row};
 
 /// The nodes, with the resources that their pods use.
 pub(super) struct Floor<'a> {
@@ -145,7 +146,7 @@ fn sample_size(nodes: usize) -> usize {
 }
 
 /// Returns the node with the highest score, preferred spreads included.
-fn best(sample: &[(u32, u8)], books: &Books<'_>, wishes: &[(u32, f64, f64)]) -> Option<usize> {
+fn best(sample: &[(u32, u8)], books: &Books<'_>, wishes: &[(RuleId, f64, f64)]) -> Option<usize> {
     let mut best: Option<(f64, u32)> = None;
     let crowding: Vec<Option<f64>> = sample.iter().map(|&(node, _)| books.crowding(wishes, node as usize)).collect();
     let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
@@ -172,15 +173,12 @@ impl<'a> Floor<'a> {
         let mut room = Vec::with_capacity(nodes.len() * specs.resources.len());
         let mut load = Vec::with_capacity(nodes.len());
         let (mut ports, mut volumes) = (Vec::new(), Vec::new());
-        let mut memo = (FxHashMap::default(), Vec::new(), Vec::<Vec<i64>>::new());
+        let mut rows = FxHashMap::default();
         for node in nodes {
-            let known = intern(&mut memo.0, &mut memo.1, &node.allocatable) as usize;
-            if known == memo.2.len() {
-                memo.2.push(specs.row(&node.allocatable));
-            }
+            let all: &Vec<i64> = rows.entry(&node.allocatable).or_insert_with_key(|amounts| specs.row(amounts));
             let mut used = specs.row(&node.daemon_requests);
             node.bound.iter().for_each(|bound| add_row(&mut used, specs.request(bound.spec)));
-            room.extend(memo.2[known].iter().zip(&used).map(|(all, used)| all.saturating_sub(*used).max(0)));
+            room.extend(all.iter().zip(&used).map(|(all, used)| all.saturating_sub(*used).max(0)));
             load.push([Resource::Cpu, Resource::Memory].map(|resource| {
                 let used = specs.resources.binary_search(&&resource).map_or(0, |at| used[at]);
                 (used as f64, node.allocatable.get(&resource).max(1) as f64)

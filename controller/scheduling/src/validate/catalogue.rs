@@ -1,16 +1,33 @@
 //! Instance types as columns: equal requirements are compared once, and types that the plan does not use are not read.
 
 use fixedbitset::FixedBitSet;
+use index_vec::{Idx, IndexVec};
 use rustc_hash::FxHashMap;
 
 use super::specs::{Placement, Specs, add_row, fits, intern, joined};
+use crate::index::index_type;
 use crate::labels::WELL_KNOWN;
 use crate::model::{HostPort, InstanceType, NodePool, PoolState, Problem, Requirement, Requirements};
 
+index_type! {
+    /// Position in [`Column::distinct`].
+    pub(crate) struct LabelId;
+}
+
+index_type! {
+    /// Position in [`Catalogue::terms`].
+    struct TermId;
+}
+
+index_type! {
+    /// Position of a set of daemons in [`Overheads`].
+    pub(crate) struct DaemonsId;
+}
+
 /// The labels of one key over a catalogue.
 struct Column<'a> {
-    distinct: Vec<Option<&'a Requirement>>,
-    of_type: Vec<u32>,
+    distinct: IndexVec<LabelId, Option<&'a Requirement>>,
+    of_type: Vec<LabelId>,
 }
 
 /// A set of instance types.
@@ -22,7 +39,7 @@ pub(crate) struct Catalogue<'a> {
     allocatable: Vec<i64>,
     columns: FxHashMap<&'a str, Column<'a>>,
     /// Distinct requirements of offerings.
-    terms: Vec<&'a Requirements>,
+    terms: IndexVec<TermId, &'a Requirements>,
     /// Launchable offerings of each type.
     offers: Vec<Vec<Offer>>,
 }
@@ -32,7 +49,7 @@ pub(crate) struct Catalogue<'a> {
 pub(crate) struct Offer {
     /// Index in the type's offerings.
     pub(crate) index: usize,
-    term: u32,
+    term: TermId,
     price: f64,
     reserved: bool,
 }
@@ -51,12 +68,12 @@ pub(crate) struct Launches {
 pub(crate) struct Overheads {
     /// Room left for pods, one row per type.
     pub(crate) room: Vec<i64>,
-    /// Group of each type.
-    pub(crate) group: Vec<u32>,
-    /// Sum of the daemons' requests, by group.
-    pub(crate) requests: Vec<Vec<i64>>,
-    /// Ports of the daemons, by group.
-    pub(crate) ports: Vec<Vec<HostPort>>,
+    /// Daemons of each type.
+    pub(crate) daemons: Vec<DaemonsId>,
+    /// Sum of the daemons' requests.
+    pub(crate) requests: IndexVec<DaemonsId, Vec<i64>>,
+    /// Ports of the daemons.
+    pub(crate) ports: IndexVec<DaemonsId, Vec<HostPort>>,
 }
 
 impl<'a> Catalogue<'a> {
@@ -70,16 +87,11 @@ impl<'a> Catalogue<'a> {
         let width = specs.resources.len();
         let mut allocatable = vec![0; types.len() * width];
         let mut ids = FxHashMap::default();
-        let mut terms = Vec::new();
+        let mut terms = IndexVec::new();
         let mut offers = vec![Vec::new(); types.len()];
         for at in named.ones() {
             let kind = &types[at];
-            let of_resource = |resource: &&_| {
-                let overhead = if kind.capacity.contains(resource) { kind.overhead.get(resource) } else { 0 };
-                kind.capacity.get(resource).saturating_sub(overhead)
-            };
-            let row = &mut allocatable[at * width..(at + 1) * width];
-            row.iter_mut().zip(specs.resources.iter().map(of_resource)).for_each(|(room, amount)| *room = amount);
+            allocatable[at * width..(at + 1) * width].copy_from_slice(&specs.row(&kind.allocatable()));
             let launchable: &mut Vec<Offer> = &mut offers[at];
             for (index, offering) in kind.offerings.iter().enumerate() {
                 let reserved = offering.capacity_type() == Some("reserved");
@@ -102,8 +114,8 @@ impl<'a> Catalogue<'a> {
         let (types, named) = (self.types, &self.named);
         self.columns.entry(key).or_insert_with(|| {
             let mut ids = FxHashMap::default();
-            let mut distinct = Vec::new();
-            let mut of_type = vec![0; types.len()];
+            let mut distinct = IndexVec::new();
+            let mut of_type = vec![LabelId::from_usize(0); types.len()];
             for &at in named {
                 of_type[at] = intern(&mut ids, &mut distinct, types[at].requirements.get(key));
             }
@@ -124,7 +136,7 @@ impl<'a> Catalogue<'a> {
         &mut self,
         key: &'a str,
         judge: impl FnMut(Option<&'a Requirement>) -> T,
-    ) -> (Vec<T>, &[u32]) {
+    ) -> (IndexVec<LabelId, T>, &[LabelId]) {
         let column = self.column(key);
         (column.distinct.iter().copied().map(judge).collect(), &column.of_type)
     }
@@ -137,13 +149,13 @@ impl<'a> Catalogue<'a> {
                 there.is_none_or(|there| wanted.overlaps(there) || (wanted.allows_absence() && there.allows_absence()))
             });
             for (admitted, &label) in admitted.iter_mut().zip(of_type) {
-                *admitted = *admitted && meets[label as usize];
+                *admitted = *admitted && meets[label];
             }
         }
-        let meets: Vec<bool> = self.terms.iter().map(|term| requirements.intersects(term)).collect();
+        let meets: IndexVec<TermId, bool> = self.terms.iter().map(|term| requirements.intersects(term)).collect();
         let (mut open, mut any) = (vec![f64::INFINITY; admitted.len()], vec![f64::INFINITY; admitted.len()]);
         for (at, offers) in self.offers.iter().enumerate().filter(|(at, _)| admitted[*at]) {
-            for offer in offers.iter().filter(|offer| meets[offer.term as usize]) {
+            for offer in offers.iter().filter(|offer| meets[offer.term]) {
                 any[at] = any[at].min(offer.price);
                 if !offer.reserved {
                     open[at] = open[at].min(offer.price);
@@ -182,7 +194,7 @@ impl<'a> Catalogue<'a> {
                         .is_none_or(|both| wanted.overlaps(&both) || (wanted.allows_absence() && both.allows_absence()))
             });
             for (hosts, &label) in hosts.iter_mut().zip(of_type) {
-                *hosts = *hosts && meets[label as usize];
+                *hosts = *hosts && meets[label];
             }
         }
         hosts
@@ -212,23 +224,23 @@ impl<'a> Catalogue<'a> {
         }
         let width = specs.resources.len();
         let mut room = self.allocatable.clone();
-        let mut ids: FxHashMap<Vec<usize>, u32> = FxHashMap::default();
-        let (mut group, mut requests, mut ports) = (Vec::with_capacity(daemons_of.len()), Vec::new(), Vec::new());
+        let mut ids: FxHashMap<Vec<usize>, DaemonsId> = FxHashMap::default();
+        let mut sets = Vec::with_capacity(daemons_of.len());
+        let (mut requests, mut ports) = (IndexVec::new(), IndexVec::new());
         for (at, daemons) in daemons_of.into_iter().enumerate() {
             let id = *ids.entry(daemons).or_insert_with_key(|daemons| {
                 let mut sum = vec![0; width];
                 daemons.iter().for_each(|&spec| add_row(&mut sum, specs.request(spec)));
-                requests.push(sum);
                 let all = daemons.iter().flat_map(|&spec| &specs.problem.specs[spec].host_ports);
                 ports.push(all.copied().collect::<Vec<_>>());
-                u32::try_from(requests.len() - 1).unwrap_or(u32::MAX)
+                requests.push(sum)
             });
-            for (room, taken) in room[at * width..(at + 1) * width].iter_mut().zip(&requests[id as usize]) {
+            for (room, taken) in room[at * width..(at + 1) * width].iter_mut().zip(&requests[id]) {
                 *room = room.saturating_sub(*taken);
             }
-            group.push(id);
+            sets.push(id);
         }
-        Overheads { room, group, requests, ports }
+        Overheads { room, daemons: sets, requests, ports }
     }
 }
 
@@ -271,15 +283,14 @@ pub(crate) fn could_open(
     let Some(requirements) = joined(&[&pool.requirements, choice]).filter(|_| asked) else { return false };
     let width = request.len();
     let fitting = catalogue.types.iter().enumerate().filter(|(at, kind)| {
-        let ports_free = overheads.ports[overheads.group[*at] as usize]
-            .iter()
-            .all(|taken| ports.iter().all(|port| !port.conflicts(taken)));
+        let ports_free =
+            overheads.ports[overheads.daemons[*at]].iter().all(|taken| ports.iter().all(|port| !port.conflicts(taken)));
         fits(request, &overheads.room[at * width..(at + 1) * width])
             && ports_free
             && kind.requirements.intersects(&requirements)
             && catalogue.offers[*at]
                 .iter()
-                .any(|offer| !offer.reserved && requirements.intersects(catalogue.terms[offer.term as usize]))
+                .any(|offer| !offer.reserved && requirements.intersects(catalogue.terms[offer.term]))
             && within(kind)
     });
     if !strict || requirements.iter().all(|(_, requirement)| requirement.min_values.is_none()) {

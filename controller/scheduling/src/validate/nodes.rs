@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use super::catalogue::{Catalogue, Launches, Overheads, opens_for_pods};
+use super::catalogue::{Catalogue, DaemonsId, Launches, Overheads, opens_for_pods};
 use super::existing::taken_twice;
-use super::specs::{Placement, Specs, add_row, fits, implies};
+use super::specs::{Placement, PlacementId, Specs, ToleranceId, add_row, fits, implies};
 use super::violation::{Findings, Place, Promise};
 use super::volumes;
 use crate::labels::HOSTNAME;
@@ -31,8 +31,8 @@ pub(crate) struct Launch<'a> {
     ids: FxHashMap<(usize, &'a Requirements), usize>,
     /// Launches by pool and requirements, each with the first label whose requirement contradicts the pool's.
     launches: Vec<(Launches, Option<&'a str>)>,
-    holds: FxHashMap<(usize, u32), Option<Promise>>,
-    tolerated: FxHashMap<(usize, u32), bool>,
+    holds: FxHashMap<(usize, PlacementId), Option<Promise>>,
+    tolerated: FxHashMap<(usize, ToleranceId), bool>,
     /// Lists by launches and alternatives.
     lists: FxHashMap<(usize, &'a [usize]), List>,
     seen: Vec<usize>,
@@ -199,7 +199,7 @@ impl<'a> Launch<'a> {
         }
         let asked = self.specs.row(&node.requests);
         let is_sum = |kind: &usize| {
-            let daemons = &overheads.requests[overheads.group[*kind] as usize];
+            let daemons = &overheads.requests[overheads.daemons[*kind]];
             total
                 .iter()
                 .zip(daemons)
@@ -234,9 +234,9 @@ impl<'a> Launch<'a> {
             return;
         }
         let (_, _, overheads) = self.pool(node.pool);
-        let groups: BTreeSet<u32> = node.alternatives.iter().map(|&kind| overheads.group[kind]).collect();
-        for group in groups {
-            if let Some(port) = taken_twice(specs(), overheads.ports[group as usize].iter()) {
+        let sets: BTreeSet<DaemonsId> = node.alternatives.iter().map(|&kind| overheads.daemons[kind]).collect();
+        for daemons in sets {
+            if let Some(port) = taken_twice(specs(), overheads.ports[daemons].iter()) {
                 findings.note(place, Promise::HostPorts, format!("port {} is taken twice", port.port));
             }
         }

@@ -1,9 +1,11 @@
 //! Rules between pods, each stored once, with the specs that own them or are counted by them.
 
+use index_vec::{IndexSlice, IndexVec, index_vec};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::specs::{Specs, intern};
+use super::specs::{PlacementId, Specs, ToleranceId, intern};
+use crate::index::index_type;
 use crate::labels::HOSTNAME;
 use crate::model::{AffinityTerm, LabelSelector, Labels, NamespaceScope, PodSpec, SelectorOperator};
 
@@ -17,9 +19,9 @@ pub(crate) enum Demand {
         /// Number of domains below which the minimum counts as zero.
         min_domains: Option<i32>,
         /// Id of the owners' placement, which determines the eligible domains; `None` for hostnames.
-        placement: Option<u32>,
+        placement: Option<PlacementId>,
         /// Id of the owners' tolerations, if taints limit the domains.
-        tolerance: Option<u32>,
+        tolerance: Option<ToleranceId>,
         /// True if only nodes that match the owners' placement count.
         honor_affinity: bool,
         /// True if it must hold, false if it is a preference.
@@ -49,18 +51,29 @@ pub(crate) struct Rule<'a> {
     scope: Scope<'a>,
 }
 
+index_type! {
+    /// Position in [`Rules::all`].
+    pub(crate) struct RuleId;
+}
+
+index_type! {
+    /// Position among the distinct namespaces and labels of pods.
+    struct LabelsId;
+}
+
 /// A short list of rules.
-pub(crate) type List = SmallVec<[u32; 6]>;
+type List = SmallVec<[RuleId; 6]>;
 
 /// All rules of the relevant specs.
 pub(crate) struct Rules<'a> {
     /// The rules.
-    pub(crate) all: Vec<Rule<'a>>,
+    pub(crate) all: IndexVec<RuleId, Rule<'a>>,
     /// Topology keys; the first is the hostname.
     pub(crate) keys: Vec<&'a str>,
     owned: Vec<List>,
-    group: Vec<u32>,
-    counted: Vec<List>,
+    /// Namespace and labels, by spec; `None` for specs that are not relevant.
+    labels: Vec<Option<LabelsId>>,
+    counted: IndexVec<LabelsId, List>,
 }
 
 /// Index of the hostname in [`Rules::keys`].
@@ -71,15 +84,15 @@ impl<'a> Rules<'a> {
     pub(crate) fn new(specs: &Specs<'a>, placed: &[bool], bound: &[bool], soft: bool) -> Self {
         let all_specs = &specs.problem.specs;
         let mut rules = Self {
-            all: Vec::new(),
+            all: IndexVec::new(),
             keys: vec![HOSTNAME],
             owned: vec![List::new(); all_specs.len()],
-            group: vec![u32::MAX; all_specs.len()],
-            counted: Vec::new(),
+            labels: vec![None; all_specs.len()],
+            counted: IndexVec::new(),
         };
         let mut ids = FxHashMap::default();
-        let mut group_ids = FxHashMap::default();
-        let mut groups: Vec<(&str, &Labels)> = Vec::new();
+        let mut labels_ids = FxHashMap::default();
+        let mut labels: IndexVec<LabelsId, (&str, &Labels)> = IndexVec::new();
         for (number, spec) in all_specs.iter().enumerate().filter(|(at, _)| placed[*at] || bound[*at]) {
             if placed[number] {
                 rules.add_spreads(specs, number, spec, soft, &mut ids);
@@ -90,23 +103,20 @@ impl<'a> Rules<'a> {
             for term in &spec.anti_affinity {
                 rules.add_term(number, term, Demand::AntiAffinity, &mut ids);
             }
-            rules.group[number] = intern(&mut group_ids, &mut groups, (&*spec.namespace, &spec.labels));
+            rules.labels[number] = Some(intern(&mut labels_ids, &mut labels, (&*spec.namespace, &spec.labels)));
         }
-        rules.counted = vec![List::new(); groups.len()];
-        if !rules.all.is_empty() {
-            rules.count(&groups);
-        }
+        rules.count(&labels);
         rules
     }
 
     /// Returns the rules that pods of `spec` own.
-    pub(crate) fn owned(&self, spec: usize) -> &[u32] {
+    pub(crate) fn owned(&self, spec: usize) -> &[RuleId] {
         &self.owned[spec]
     }
 
     /// Returns the rules that count pods of `spec`, ascending.
-    pub(crate) fn counted(&self, spec: usize) -> &[u32] {
-        self.counted.get(self.group[spec] as usize).map_or(&[], |list| list)
+    pub(crate) fn counted(&self, spec: usize) -> &[RuleId] {
+        self.labels[spec].map_or(&[], |labels| &self.counted[labels])
     }
 
     fn key(&mut self, key: &'a str) -> usize {
@@ -117,14 +127,14 @@ impl<'a> Rules<'a> {
         })
     }
 
-    fn own(&mut self, spec: usize, rule: Rule<'a>, ids: &mut FxHashMap<Rule<'a>, u32>) {
+    fn own(&mut self, spec: usize, rule: Rule<'a>, ids: &mut FxHashMap<Rule<'a>, RuleId>) {
         let id = intern(ids, &mut self.all, rule);
         if !self.owned[spec].contains(&id) {
             self.owned[spec].push(id);
         }
     }
 
-    fn add_term(&mut self, spec: usize, term: &'a AffinityTerm, demand: Demand, ids: &mut FxHashMap<Rule<'a>, u32>) {
+    fn add_term(&mut self, spec: usize, term: &'a AffinityTerm, demand: Demand, ids: &mut FxHashMap<Rule<'a>, RuleId>) {
         let key = self.key(&term.topology_key);
         let rule = Rule { key, demand, selector: &term.selector, scope: Scope::These(&term.namespaces) };
         self.own(spec, rule, ids);
@@ -136,7 +146,7 @@ impl<'a> Rules<'a> {
         number: usize,
         spec: &'a PodSpec,
         soft: bool,
-        ids: &mut FxHashMap<Rule<'a>, u32>,
+        ids: &mut FxHashMap<Rule<'a>, RuleId>,
     ) {
         for constraint in spec.spread.iter().filter(|constraint| soft || constraint.required) {
             let key = self.key(&constraint.topology_key);
@@ -155,30 +165,30 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Finds the groups of labels that each selector matches, by its first `In` if it has one.
-    fn count(&mut self, groups: &[(&str, &Labels)]) {
+    /// Finds the labels that each selector matches, by its first `In` if it has one.
+    fn count(&mut self, all: &IndexSlice<LabelsId, [(&str, &Labels)]>) {
         let rules = &self.all;
         let mut keys: Vec<&str> = rules.iter().filter_map(|rule| anchor(rule.selector)).map(|(key, _)| key).collect();
         keys.sort_unstable();
         keys.dedup();
-        let mut by_label: FxHashMap<(&str, &str), Vec<u32>> = FxHashMap::default();
-        for (group, (_, labels)) in (0_u32..).zip(groups) {
+        let mut by_label: FxHashMap<(&str, &str), Vec<LabelsId>> = FxHashMap::default();
+        for (id, (_, labels)) in all.iter_enumerated() {
             for key in &keys {
                 if let Some(value) = labels.get(key) {
-                    by_label.entry((key, value)).or_default().push(group);
+                    by_label.entry((key, value)).or_default().push(id);
                 }
             }
         }
-        let mut counted = vec![List::new(); groups.len()];
-        for (id, rule) in (0_u32..).zip(rules) {
-            let mut test = |group: u32| {
-                let (namespace, labels) = groups[group as usize];
+        let mut counted = index_vec![List::new(); all.len()];
+        for (id, rule) in rules.iter_enumerated() {
+            let test = |which: LabelsId| {
+                let (namespace, labels) = all[which];
                 let meant = match rule.scope {
                     Scope::One(name) => name == namespace,
                     Scope::These(names) => names.contains(namespace),
                 };
                 // Rules are visited in ascending order, so a rule that is already listed is the last one.
-                let counted = &mut counted[group as usize];
+                let counted: &mut List = &mut counted[which];
                 if meant && counted.last() != Some(&id) && rule.selector.matches(labels) {
                     counted.push(id);
                 }
@@ -186,9 +196,9 @@ impl<'a> Rules<'a> {
             match anchor(rule.selector) {
                 Some((key, values)) => {
                     let found = values.iter().filter_map(|value| by_label.get(&(key, &**value)));
-                    found.flatten().for_each(|&group| test(group));
+                    found.flatten().copied().for_each(test);
                 }
-                None => (0_u32..).zip(groups).for_each(|(group, _)| test(group)),
+                None => all.indices().for_each(test),
             }
         }
         self.counted = counted;

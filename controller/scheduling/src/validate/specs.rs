@@ -1,7 +1,11 @@
 //! Pod constraints as dense rows: constraints that specs share are compared once.
 
+use std::hash::Hash;
+
+use index_vec::{Idx, IndexVec};
 use rustc_hash::FxHashMap;
 
+use crate::index::index_type;
 use crate::labels::HOSTNAME;
 use crate::model::{Node, Problem, Requirement, Requirements, Resource, Resources, Taint, Toleration};
 
@@ -79,6 +83,16 @@ pub(crate) fn joined(parts: &[&Requirements]) -> Option<Requirements> {
     Some(all)
 }
 
+index_type! {
+    /// Position in [`Specs::placements`].
+    pub(crate) struct PlacementId;
+}
+
+index_type! {
+    /// Position in [`Specs::tolerances`].
+    pub(crate) struct ToleranceId;
+}
+
 /// Specs, with requests as rows over the resources that any of them requests.
 pub(crate) struct Specs<'a> {
     /// The problem.
@@ -86,10 +100,10 @@ pub(crate) struct Specs<'a> {
     /// Columns of all rows.
     pub(crate) resources: Vec<&'a Resource>,
     requests: Vec<i64>,
-    placement: Vec<u32>,
-    placements: Vec<Placement<'a>>,
-    tolerance: Vec<u32>,
-    tolerances: Vec<&'a [Toleration]>,
+    placement: Vec<PlacementId>,
+    placements: IndexVec<PlacementId, Placement<'a>>,
+    tolerance: Vec<ToleranceId>,
+    tolerances: IndexVec<ToleranceId, &'a [Toleration]>,
 }
 
 impl<'a> Specs<'a> {
@@ -107,9 +121,9 @@ impl<'a> Specs<'a> {
             requests: Vec::with_capacity(problem.specs.len() * resources.len()),
             resources,
             placement: Vec::with_capacity(problem.specs.len()),
-            placements: Vec::new(),
+            placements: IndexVec::new(),
             tolerance: Vec::with_capacity(problem.specs.len()),
-            tolerances: Vec::new(),
+            tolerances: IndexVec::new(),
         };
         let mut placements = FxHashMap::default();
         let mut tolerances = FxHashMap::default();
@@ -145,38 +159,35 @@ impl<'a> Specs<'a> {
     }
 
     /// Returns the id of the placement of `spec`.
-    pub(crate) fn placement_id(&self, spec: usize) -> u32 {
+    pub(crate) fn placement_id(&self, spec: usize) -> PlacementId {
         self.placement[spec]
     }
 
     /// Returns the placement with id `id`.
-    pub(crate) fn placement(&self, id: u32) -> &Placement<'a> {
-        &self.placements[id as usize]
+    pub(crate) fn placement(&self, id: PlacementId) -> &Placement<'a> {
+        &self.placements[id]
     }
 
     /// Returns the id of the tolerations of `spec`.
-    pub(crate) fn tolerance_id(&self, spec: usize) -> u32 {
+    pub(crate) fn tolerance_id(&self, spec: usize) -> ToleranceId {
         self.tolerance[spec]
     }
 
     /// Returns the first taint that keeps pods with these tolerations off.
-    pub(crate) fn repelled_by<'t>(&self, tolerance: u32, taints: &'t [Taint]) -> Option<&'t Taint> {
-        let tolerations = self.tolerances[tolerance as usize];
+    pub(crate) fn repelled_by<'t>(&self, tolerance: ToleranceId, taints: &'t [Taint]) -> Option<&'t Taint> {
+        let tolerations = self.tolerances[tolerance];
         taints.iter().filter(|taint| taint.repels()).find(|taint| !tolerations.iter().any(|it| it.tolerates(taint)))
     }
 
     /// Returns true if the labels of an existing node match the placement.
-    pub(crate) fn suits(&self, placement: u32, node: &Node) -> bool {
+    pub(crate) fn suits(&self, placement: PlacementId, node: &Node) -> bool {
         self.placement(placement).suits(node)
     }
 }
 
 /// Returns the id of `item`, which is stored once.
-pub(crate) fn intern<T: Copy + Eq + std::hash::Hash>(ids: &mut FxHashMap<T, u32>, items: &mut Vec<T>, item: T) -> u32 {
-    *ids.entry(item).or_insert_with(|| {
-        items.push(item);
-        u32::try_from(items.len() - 1).unwrap_or(u32::MAX)
-    })
+pub(crate) fn intern<I: Idx, T: Copy + Eq + Hash>(ids: &mut FxHashMap<T, I>, items: &mut IndexVec<I, T>, item: T) -> I {
+    *ids.entry(item).or_insert_with(|| items.push(item))
 }
 
 /// Adds `more` to `row`.

@@ -1,9 +1,10 @@
 //! Checks of rules between pods, in their final-state form.
 
+use index_vec::{Idx, IndexVec, index_vec};
 use rustc_hash::FxHashMap;
 
-use super::rules::{BY_HOST, Demand, Rules};
-use super::specs::{Specs, label};
+use super::rules::{BY_HOST, Demand, RuleId, Rules};
+use super::specs::{PlacementId, Specs, ToleranceId, label};
 use super::violation::{Findings, Place, Promise};
 use crate::model::{InstanceType, Node, NodePool, Problem, Requirements};
 use crate::solution::{NewNode, Solution};
@@ -23,6 +24,9 @@ struct Tally {
     other_owners: i64,
 }
 
+/// True if a placement suits nodes of a pool, an instance type and requirements.
+type Suits<'a> = FxHashMap<(PlacementId, usize, usize, &'a Requirements), bool>;
+
 /// Counts of one plan.
 struct Count<'a> {
     problem: &'a Problem,
@@ -31,12 +35,12 @@ struct Count<'a> {
     /// Domains by value, and the values, by key.
     domains: Vec<(FxHashMap<&'a str, usize>, Vec<&'a str>)>,
     /// Tallies by domain, for rules other than those of hostnames.
-    tallies: Vec<Vec<Tally>>,
+    tallies: IndexVec<RuleId, Vec<Tally>>,
     /// Bound pods that the rule counts, and number of domains whose owners have only each other, by rule.
-    started: Vec<(i64, i64)>,
-    local: Vec<Tally>,
-    touched: Vec<u32>,
-    suits: FxHashMap<(u32, usize, usize, &'a Requirements), bool>,
+    started: IndexVec<RuleId, (i64, i64)>,
+    local: IndexVec<RuleId, Tally>,
+    touched: Vec<RuleId>,
+    suits: Suits<'a>,
 }
 
 /// Checks anti-affinity, affinity and spread.
@@ -61,9 +65,9 @@ pub(crate) fn check(specs: &Specs<'_>, solution: &Solution, findings: &mut Findi
         specs,
         rules: &rules,
         domains: vec![Default::default(); rules.keys.len()],
-        tallies: vec![Vec::new(); rules.all.len()],
-        started: vec![(0, 0); rules.all.len()],
-        local: vec![Tally::default(); rules.all.len()],
+        tallies: index_vec![Vec::new(); rules.all.len()],
+        started: index_vec![(0, 0); rules.all.len()],
+        local: index_vec![Tally::default(); rules.all.len()],
         touched: Vec::new(),
         suits: FxHashMap::default(),
     };
@@ -81,8 +85,8 @@ pub(crate) fn check(specs: &Specs<'_>, solution: &Solution, findings: &mut Findi
 }
 
 impl<'a> Count<'a> {
-    fn touch(&mut self, rule: u32) -> &mut Tally {
-        let tally = &mut self.local[rule as usize];
+    fn touch(&mut self, rule: RuleId) -> &mut Tally {
+        let tally = &mut self.local[rule];
         if tally.bound + tally.placed + tally.bound_owners + tally.self_owners + tally.other_owners == 0 {
             self.touched.push(rule);
         }
@@ -115,7 +119,7 @@ impl<'a> Count<'a> {
                 self.touch(rule).bound += 1;
             }
             for &rule in rules.owned(bound.spec) {
-                if rules.all[rule as usize].demand == Demand::AntiAffinity {
+                if rules.all[rule].demand == Demand::AntiAffinity {
                     self.touch(rule).bound_owners += 1;
                 }
             }
@@ -139,7 +143,7 @@ impl<'a> Count<'a> {
         let types = &self.problem.catalogues[pool.catalogue];
         let kind = &types[node.instance_type];
         let offering = &kind.offerings[node.offering].requirements;
-        let mut keys: Vec<usize> = self.touched.iter().map(|&rule| self.rules.all[rule as usize].key).collect();
+        let mut keys: Vec<usize> = self.touched.iter().map(|&rule| self.rules.all[rule].key).collect();
         keys.sort_unstable();
         keys.dedup();
         for key in keys.into_iter().filter(|&key| key != BY_HOST) {
@@ -182,15 +186,11 @@ impl<'a> Count<'a> {
         place: Place,
         findings: &mut Findings,
         value_of: impl Fn(&Self, &'a str) -> Option<&'a str>,
-        mut passes: impl FnMut(
-            &mut FxHashMap<(u32, usize, usize, &'a Requirements), bool>,
-            Option<u32>,
-            Option<u32>,
-        ) -> bool,
+        mut passes: impl FnMut(&mut Suits<'a>, Option<PlacementId>, Option<ToleranceId>) -> bool,
     ) {
         for rule in std::mem::take(&mut self.touched) {
-            let tally = std::mem::take(&mut self.local[rule as usize]);
-            let about = self.rules.all[rule as usize];
+            let tally = std::mem::take(&mut self.local[rule]);
+            let about = self.rules.all[rule];
             if about.key == BY_HOST {
                 self.judge_domain(rule, tally, 0, place, findings);
                 continue;
@@ -210,7 +210,7 @@ impl<'a> Count<'a> {
                 }
             }
             let domain = self.domain(about.key, value);
-            let tallies = &mut self.tallies[rule as usize];
+            let tallies = &mut self.tallies[rule];
             if tallies.len() <= domain {
                 tallies.resize(domain + 1, Tally::default());
             }
@@ -233,10 +233,10 @@ impl<'a> Count<'a> {
 
     fn judge(&mut self, findings: &mut Findings) {
         let mut universe = Universe { problem: self.problem, specs: self.specs, of_pool: FxHashMap::default() };
-        for rule in (0_u32..).take(self.rules.all.len()) {
-            let about = self.rules.all[rule as usize];
+        for rule in self.rules.all.indices() {
+            let about = self.rules.all[rule];
             if about.key != BY_HOST {
-                let tallies = std::mem::take(&mut self.tallies[rule as usize]);
+                let tallies = std::mem::take(&mut self.tallies[rule]);
                 let owned = tallies.iter().any(|tally| tally.self_owners + tally.other_owners > 0);
                 let mut least = 0;
                 if let Demand::Spread { placement: Some(placement), tolerance, honor_affinity, min_domains, .. } =
@@ -257,38 +257,38 @@ impl<'a> Count<'a> {
                     self.judge_domain(rule, tally, least, Place::Plan, findings);
                 }
             }
-            let (bound, alone) = self.started[rule as usize];
+            let (bound, alone) = self.started[rule];
             if about.demand == Demand::Affinity && alone > i64::from(bound == 0) {
-                let text = format!("rule {rule}: {alone} domains hold pods without the pod that they follow");
+                let text = format!("rule {}: {alone} domains hold pods without the pod that they follow", rule.index());
                 findings.note(Place::Plan, Promise::Affinity, text);
             }
         }
     }
 
-    fn judge_domain(&mut self, rule: u32, tally: Tally, least: i64, place: Place, findings: &mut Findings) {
+    fn judge_domain(&mut self, rule: RuleId, tally: Tally, least: i64, place: Place, findings: &mut Findings) {
         let total = tally.bound + tally.placed;
         let owners = tally.self_owners + tally.other_owners;
-        let about = self.rules.all[rule as usize];
+        let about = self.rules.all[rule];
         let text = match about.demand {
             Demand::Spread { max_skew, .. } if owners > 0 && total - least > max_skew => {
-                format!("rule {rule}: {total} pods where another domain has {least}, skew {max_skew}")
+                format!("rule {}: {total} pods where another domain has {least}, skew {max_skew}", rule.index())
             }
             Demand::AntiAffinity
                 if tally.bound_owners > 0 && tally.placed > 0
                     || tally.other_owners > 0 && total > 0
                     || tally.self_owners > 0 && total > 1 =>
             {
-                format!("rule {rule}: {owners} owners of it meet {total} pods")
+                format!("rule {}: {owners} owners of it meet {total} pods", rule.index())
             }
             Demand::Affinity => {
-                self.started[rule as usize].0 += tally.bound;
+                self.started[rule].0 += tally.bound;
                 if tally.self_owners > 0 && total == tally.self_owners {
-                    self.started[rule as usize].1 += 1;
+                    self.started[rule].1 += 1;
                 }
                 if tally.other_owners == 0 || total > 0 {
                     return;
                 }
-                format!("rule {rule}: {owners} pods without the one they follow")
+                format!("rule {}: {owners} pods without the one they follow", rule.index())
             }
             _ => return,
         };
@@ -329,8 +329,8 @@ impl<'a> Universe<'a> {
     fn domains(
         &mut self,
         key: &'a str,
-        placement: u32,
-        tolerance: Option<u32>,
+        placement: PlacementId,
+        tolerance: Option<ToleranceId>,
         honor_affinity: bool,
     ) -> std::collections::BTreeSet<&'a str> {
         let (problem, specs) = (self.problem, self.specs);

@@ -12,6 +12,7 @@ mod hostile;
 mod many_domains;
 mod missing_labels;
 mod mutations;
+mod open_labels;
 mod order;
 mod preferences;
 mod random;

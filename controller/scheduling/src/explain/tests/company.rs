@@ -54,6 +54,16 @@ fn pod_anti_affinity() {
             "allow more values of topology.kubernetes.io/zone, use fewer replicas, or make the term preferred",
         ],
     );
+    case(
+        "no such label",
+        |_, spec| spec.anti_affinity.push(term("web", "rack")),
+        Reason::PodAntiAffinity,
+        [
+            "unsatisfiable topology constraint for pod anti-affinity, key=rack (counts = none; domains = none; app=web)",
+            "",
+            "give the nodes the label \"rack\", or use another topologyKey",
+        ],
+    );
     let elsewhere = |world: &mut World, _: &mut PodSpec| {
         let owner = PodSpec { anti_affinity: vec![term("web", "rack")], ..app("db", 100, GI) };
         let mut racked = node("n-1");
