@@ -46,6 +46,55 @@ pub enum DurationError {
     TooLong(String),
 }
 
+/// Error of a string that is not a positive duration of Go, or a longer one than Kubernetes can represent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a duration between 1ns and 2562047h: use numbers with the units h, m and s, such as 1h30m")]
+pub struct GoDurationError(String);
+
+/// Reads a duration as Go does (`time.ParseDuration`), with fractions and units down to nanoseconds: `1.5h`, `90000ms`.
+/// Annotations have such durations; fields of the API have a [`Span`].
+///
+/// # Errors
+/// Returns an error for text that Go refuses, and for a duration that is not positive: Karpenter ignores both.
+pub fn go_duration(text: &str) -> Result<Duration, GoDurationError> {
+    let refused = || GoDurationError(text.to_owned());
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    let mut total: u128 = 0;
+    while !rest.is_empty() {
+        let (whole, tail) = digits(rest);
+        let (fraction, tail) = tail.strip_prefix('.').map_or(("", tail), digits);
+        if whole.is_empty() && fraction.is_empty() {
+            return Err(refused());
+        }
+        let end = tail.find(|character: char| character == '.' || character.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, next) = tail.split_at(end);
+        let unit: u128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60 * 1_000_000_000,
+            "h" => 3600 * 1_000_000_000,
+            _ => return Err(refused()),
+        };
+        // More digits are less than a nanosecond.
+        let fraction = &fraction[..fraction.len().min(15)];
+        let tenths = 10_u128.pow(fraction.len() as u32);
+        let number = |text: &str| if text.is_empty() { Ok(0) } else { text.parse::<u64>().map(u128::from) };
+        let (whole, fraction) =
+            number(whole).and_then(|whole| Ok((whole, number(fraction)?))).map_err(|_| refused())?;
+        total = total.saturating_add(whole * unit + fraction * unit / tenths);
+        rest = next;
+    }
+    let nanoseconds = i64::try_from(total).ok().and_then(|total| u64::try_from(total).ok()).filter(|total| *total > 0);
+    nanoseconds.map(Duration::from_nanos).ok_or_else(refused)
+}
+
+/// Splits the text after its leading digits.
+fn digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len()))
+}
+
 /// Returns 30 days: the default age at which a node is replaced.
 pub(crate) fn default_expire_after() -> Lifetime {
     Lifetime::After(Span::from_secs(720 * 3600).0)
@@ -206,6 +255,29 @@ mod tests {
         }
         for text in ["2562048h", "99999999999999999999s", "5124095576030431h", "18446744073709551615h"] {
             assert!(matches!(text.parse::<Span>(), Err(DurationError::TooLong(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_of_go_parse() {
+        for (text, milliseconds) in [
+            ("1h30m", 5_400_000),
+            ("1.5h", 5_400_000),
+            ("2h0m0.5s", 7_200_500),
+            ("90000ms", 90_000),
+            ("+.5s", 500),
+            ("1.s", 1_000),
+            ("1000000ns", 1),
+            ("3000µs", 3),
+            ("0.333333333333333333333333m", 19_999),
+        ] {
+            assert_eq!(go_duration(text).map(|it| it.as_millis()), Ok(milliseconds), "{text}");
+        }
+        for text in ["", "0", "0s", "-1h", "1", "h", ".h", "1d", "1 h", "true", "1h-", "1h+1m"] {
+            assert_eq!(go_duration(text), Err(GoDurationError(text.to_owned())));
+        }
+        for text in ["2562048h", "99999999999999999999s", "18446744073709551615h"] {
+            assert_eq!(go_duration(text), Err(GoDurationError(text.to_owned())));
         }
     }
 

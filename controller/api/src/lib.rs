@@ -50,7 +50,7 @@ pub mod validation;
 pub use self::capacitybuffer::{CapacityBuffer, CapacityBufferSpec};
 pub use self::crds::crds;
 pub use self::decode::{DecodeError, decode};
-pub use self::duration::{DurationError, Lifetime, Span};
+pub use self::duration::{DurationError, GoDurationError, Lifetime, Span, go_duration};
 pub use self::kwoknodeclass::{KwokNodeClass, KwokNodeClassSpec};
 pub use self::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClassReference};
 pub use self::nodeclass::{Ec2NodeClass, Ec2NodeClassSpec};

@@ -41,6 +41,8 @@ pub struct Affinity {
     pub match_fields: Option<Arc<str>>,
     /// True if a required term is empty, and no other term could match.
     pub empty_term: bool,
+    /// Label about which the expressions of a required term exclude each other, if no other term could match.
+    pub contradiction: Option<Arc<str>>,
     /// Preferred node affinity.
     pub preferred_node_terms: Vec<WeightedNodeTerm>,
     /// Required pod affinity.
@@ -87,6 +89,10 @@ fn node_affinity(field: Field<'_>, affinity: &mut Affinity) -> Decoded<()> {
                 affinity.empty_term = true;
                 continue;
             }
+            if term.contradiction.is_some() {
+                affinity.contradiction = term.contradiction;
+                continue;
+            }
             if term.match_fields.is_some() {
                 affinity.match_fields = term.match_fields;
             } else {
@@ -97,15 +103,18 @@ fn node_affinity(field: Field<'_>, affinity: &mut Affinity) -> Decoded<()> {
         if !affinity.node_terms.is_empty() {
             affinity.match_fields = None;
             affinity.empty_term = false;
+            affinity.contradiction = None;
         }
         Ok(())
     })?;
     affinity.preferred_node_terms = field.list(PREFERRED, |preferred| {
         preferred.only(&["weight", "preference"]);
         let weight = weight(&preferred)?;
-        Ok(WeightedNodeTerm { weight, term: node_selector_term(preferred.require("preference")?)?.requirements })
+        let term = node_selector_term(preferred.require("preference")?)?;
+        let can_be_met = term.contradiction.is_none();
+        Ok(WeightedNodeTerm { weight, term: if can_be_met { term.requirements } else { Requirements::new() } })
     })?;
-    // An empty preference has no effect.
+    // An empty preference has no effect, and neither has one that no node can meet.
     affinity.preferred_node_terms.retain(|preferred| !preferred.term.is_empty());
     Ok(())
 }

@@ -92,6 +92,9 @@ pub struct Pod {
     pub started: Option<Arc<str>>,
     /// Annotations that disruption uses, and the one that marks a mirror pod.
     pub annotations: Labels,
+    /// True if its spec cannot be read: what it needs is unknown. Such a pod is never planned. Its node is not
+    /// disrupted voluntarily, and takes no other pods but those that tolerate every taint.
+    pub is_unreadable: bool,
 }
 
 const POD_SPEC: &[&str] = &[
@@ -235,6 +238,7 @@ pub(crate) fn pod(object: &Field<'_>) -> Decoded<(Pod, PodTemplate)> {
         ready: false,
         started: None,
         annotations: annotations.iter().filter(|(key, _)| KEPT_ANNOTATIONS.contains(&&***key)).map(own).collect(),
+        is_unreadable: false,
     };
     let pod = match object.get("status")? {
         Some(status) => with_status(pod, &spec, &status, &template)?,

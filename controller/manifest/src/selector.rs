@@ -69,6 +69,8 @@ pub(crate) struct NodeSelectorTerm {
     pub(crate) match_fields: Option<Arc<str>>,
     /// True if the term is empty: it then matches no nodes.
     pub(crate) empty: bool,
+    /// A label about which expressions exclude each other, so that the term matches no node.
+    pub(crate) contradiction: Option<Arc<str>>,
 }
 
 /// Reads a `nodeSelectorTerm`.
@@ -80,9 +82,22 @@ pub(crate) fn node_selector_term(field: Field<'_>) -> Decoded<NodeSelectorTerm> 
         let values = item.list("values", |value| value.shared())?;
         Ok(format!("{} {operator} [{}]", item.require("key")?.text()?, values.join(" ")))
     })?;
+    let empty = expressions.is_empty() && fields.is_empty();
+    let (mut requirements, mut contradiction) = (Requirements::new(), None);
+    for (key, requirement) in expressions {
+        // Together they would read as a label that is absent, which no node meets: each alone asks for more.
+        let is_met = |known: &Requirement| {
+            known.overlaps(&requirement) || known.allows_absence() && requirement.allows_absence()
+        };
+        if requirements.get(&key).is_some_and(|known| !is_met(known)) {
+            contradiction = Some(Arc::clone(&key));
+        }
+        requirements.add(key, requirement);
+    }
     Ok(NodeSelectorTerm {
-        empty: expressions.is_empty() && fields.is_empty(),
-        requirements: expressions.into_iter().collect(),
+        empty,
+        contradiction,
+        requirements,
         match_fields: (!fields.is_empty()).then(|| fields.join(", ").into()),
     })
 }
@@ -90,16 +105,26 @@ pub(crate) fn node_selector_term(field: Field<'_>) -> Decoded<NodeSelectorTerm> 
 /// Reads a `nodeSelectorRequirement` of a pod or a volume.
 fn node_requirement(field: Field<'_>) -> Decoded<(Arc<str>, Requirement)> {
     const KNOWN: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
-    requirement(field, &KNOWN)
+    requirement(field, &KNOWN, ValueCount::Checked)
 }
 
-/// Reads a requirement of a NodePool, NodeClaim or NodeOverlay, which have more operators and `minValues`.
+/// Reads a requirement of a NodePool, NodeClaim or NodeOverlay, which have more operators and `minValues`. Their CRDs
+/// accept values of `Exists` and `DoesNotExist`, which are ignored, and `NotIn` without any, which is `Exists`.
 pub(crate) fn pool_requirement(field: Field<'_>) -> Decoded<(Arc<str>, Requirement)> {
     const KNOWN: [&str; 8] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"];
-    requirement(field, &KNOWN)
+    requirement(field, &KNOWN, ValueCount::Free)
 }
 
-fn requirement(field: Field<'_>, known: &[&str]) -> Decoded<(Arc<str>, Requirement)> {
+/// Rule about the number of values with `NotIn`, `Exists` and `DoesNotExist`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ValueCount {
+    /// Some with `NotIn`, none with the others.
+    Checked,
+    /// Any number.
+    Free,
+}
+
+fn requirement(field: Field<'_>, known: &[&str], count: ValueCount) -> Decoded<(Arc<str>, Requirement)> {
     field.only(&["key", "operator", "values", "minValues"]);
     let operator_field = field.require("operator")?;
     let word = operator_field.text()?;
@@ -115,9 +140,13 @@ fn requirement(field: Field<'_>, known: &[&str]) -> Decoded<(Arc<str>, Requireme
         _ => Operator::Lte,
     };
     let values = field.list("values", |value| value.shared())?;
+    let is_checked = count == ValueCount::Checked;
     match operator {
-        Operator::In | Operator::NotIn if values.is_empty() => return Err(wrong_count(&field, true)),
-        Operator::Exists | Operator::DoesNotExist if !values.is_empty() => return Err(wrong_count(&field, false)),
+        Operator::In if values.is_empty() => return Err(wrong_count(&field, true)),
+        Operator::NotIn if is_checked && values.is_empty() => return Err(wrong_count(&field, true)),
+        Operator::Exists | Operator::DoesNotExist if is_checked && !values.is_empty() => {
+            return Err(wrong_count(&field, false));
+        }
         Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => {
             let bound = values.first().and_then(|value| value.parse::<i64>().ok());
             if values.len() != 1 || bound.is_none() {

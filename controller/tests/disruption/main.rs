@@ -53,6 +53,7 @@ scenarios! {
     drift_keeps_replicas_together
     drift_order
     drift_stuck
+    drift_with_buffer
     drift_with_grace_period
     empty
     empty_held_for_buffer
@@ -108,6 +109,7 @@ scenarios! {
     stateful_pod_that_leaves
     static_drift
     static_drift_at_limit
+    static_drift_without_places
     static_pool
     terminate_first
     two_pdbs

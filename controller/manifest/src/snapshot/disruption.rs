@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use muster_api::annotations::{DISRUPTION_COST, DO_NOT_DISRUPT, DO_NOT_REPAIR, REBOOTS, REPLACES};
 use muster_api::conditions::nodeclaim;
 use muster_api::nodepool::{self, BudgetNodes, ConsolidationPolicy, DisruptionReason};
-use muster_api::{Lifetime, Span, events};
+use muster_api::{Lifetime, Span, events, go_duration};
 use muster_scheduling::disrupt::{
     BudgetLimit, Cause, Consolidation, DisruptionBlocker, DisruptionInput, Interruption, ManagedNode, NodeBudget,
     NodePod, PodBudget, Policy, Schedule, Window,
@@ -21,9 +21,10 @@ use super::Settings;
 use super::drift::Drifts;
 use super::eviction_cost::eviction_cost;
 use super::nodes::{Pairs, has_condition, is_rebooting};
+use super::selectors::Selectors;
 use super::sort::{Bound, belongs_to_node, is_reschedulable};
 use super::{Notice, repair, zonal_shift};
-use crate::{Condition, DisruptionBudget, Manifests, Node, NodeClaim, NodePool, Pod};
+use crate::{Condition, Manifests, Node, NodeClaim, NodePool, Pod};
 
 /// Default maximum age of a node, as in the CRD.
 const DEFAULT_EXPIRY: SignedDuration = SignedDuration::from_hours(720);
@@ -60,7 +61,7 @@ impl ManagedNodes {
 
 /// PodDisruptionBudgets, and constraints of the pods themselves.
 pub(super) struct Guards<'m> {
-    by_namespace: FxHashMap<&'m str, Vec<(usize, &'m DisruptionBudget)>>,
+    by_namespace: FxHashMap<&'m str, Selectors<'m>>,
     budgets: Vec<PodBudget>,
     /// Unreadable annotations, by pod and name: the errors.
     unreadable: BTreeMap<(Arc<str>, &'static str), String>,
@@ -69,9 +70,9 @@ pub(super) struct Guards<'m> {
 
 impl<'m> Guards<'m> {
     pub(super) fn new(manifests: &'m Manifests, settings: &'m Settings) -> Self {
-        let mut by_namespace: FxHashMap<&str, Vec<(usize, &DisruptionBudget)>> = FxHashMap::default();
+        let mut by_namespace: FxHashMap<&str, Selectors<'_>> = FxHashMap::default();
         for (number, budget) in manifests.disruption_budgets.iter().enumerate() {
-            by_namespace.entry(&budget.meta.namespace).or_default().push((number, budget));
+            by_namespace.entry(&budget.meta.namespace).or_default().add(number, budget);
         }
         let budgets = manifests.disruption_budgets.iter().map(|budget| PodBudget {
             name: budget.meta.path(),
@@ -98,11 +99,8 @@ impl<'m> Guards<'m> {
         let mirror = pod.annotations.get("kubernetes.io/config.mirror").is_some()
             || pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "Node");
         let evictable = !mirror && !pod.deleting;
-        let guards = |budget: &DisruptionBudget| {
-            budget.selector.matches(&pod.template.labels) && (pod.ready || !budget.evicts_unready)
-        };
-        let budgets = self.by_namespace.get(&*pod.namespace).into_iter().flatten();
-        let budgets = budgets.filter(|(_, budget)| evictable && guards(budget)).map(|(number, _)| *number).collect();
+        let budgets = self.by_namespace.get(&*pod.namespace).filter(|_| evictable);
+        let budgets = budgets.map(|budgets| budgets.of(pod)).unwrap_or_default();
         if let Some(cost) = pod.annotations.get(DISRUPTION_COST).filter(|cost| cost.parse::<i32>().is_err()) {
             let error = format!("`{cost}` is not a 32-bit integer");
             self.unreadable.insert((Arc::clone(&pod.path), DISRUPTION_COST), error);
@@ -121,12 +119,16 @@ impl<'m> Guards<'m> {
     }
 
     fn hold(&mut self, pod: &Pod, started: Option<Timestamp>) -> Option<DisruptionBlocker> {
+        // One of a daemon goes with its node, as if it could be read.
+        if pod.is_unreadable && !belongs_to_node(pod) {
+            return Some(DisruptionBlocker::Unreadable);
+        }
         let text = pod.annotations.get(DO_NOT_DISRUPT)?;
         match &**text {
             "true" => Some(DisruptionBlocker::Always),
             "false" => None,
-            text => match text.parse::<Span>() {
-                Ok(Span(span)) => {
+            text => match go_duration(text) {
+                Ok(span) => {
                     let end = started.zip(SignedDuration::try_from(span).ok());
                     // Before the pod has started, its period has not begun.
                     Some(
@@ -201,6 +203,7 @@ pub(super) fn managed_nodes(
             do_not_repair: says(DO_NOT_REPAIR),
             rebooting: is_rebooting(claim),
             reboots: reboots(claim),
+            instance_ends: has_condition(&claim.conditions, nodeclaim::INSTANCE_TERMINATING),
             do_not_disrupt: says(DO_NOT_DISRUPT),
             closed_zone: zonal_shift::of(manifests, problem, node, claim)
                 .filter(|_| !about.is_some_and(|(_, manifest)| zonal_shift::drains(manifest)))

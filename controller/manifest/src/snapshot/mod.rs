@@ -35,6 +35,7 @@ mod pools;
 mod remarks;
 mod repair;
 mod resolve;
+mod selectors;
 mod sort;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use muster_api::conditions::nodeclaim;
 use muster_api::{annotations, taints};
+use muster_scheduling::disrupt::DisruptionBlocker;
 use muster_scheduling::labels::HOSTNAME;
 use muster_scheduling::model::{
     self, Attachment, Effect, Labels, PodSpec, Requirements, Resource, Resources, Taint, Toleration,
@@ -20,6 +21,10 @@ use crate::{Condition, CsiNode, Manifests, Node, NodeClaim, Pod};
 
 const REGISTERED: &str = "karpenter.sh/registered";
 const INITIALIZED: &str = "karpenter.sh/initialized";
+
+/// Taint that the model gives a node with a pod that cannot be read: how much room it has is unknown. No Node of the
+/// cluster has it.
+const UNREADABLE_POD: &str = "muster.dev/unreadable-pod";
 
 /// Taints that are removed automatically during node startup, by key or key prefix.
 const EPHEMERAL_TAINTS: [&str; 4] = [
@@ -237,6 +242,10 @@ pub(super) fn nodes(
             model.attach_limits.sort();
         }
         model.attached = attached.remove(&*node.meta.name).unwrap_or_default();
+        if pods.iter().any(|bound| bound.node_pod.hold == Some(DisruptionBlocker::Unreadable)) {
+            let effect = Effect::NoSchedule;
+            model.taints.push(Taint { key: UNREADABLE_POD.into(), value: "".into(), effect });
+        }
         model.bound = pods.iter().map(|bound| bound.pod.clone()).collect();
         nodes.push(model);
     }

@@ -247,9 +247,8 @@ fn refusal(template: &PodTemplate, allocates: bool) -> Option<Refusal> {
                    extended resource of a device plugin instead";
         return Some(Refusal::DynamicResources { why, fix: fix.to_owned() });
     }
-    let Affinity { match_fields, empty_term, .. } = &template.affinity;
-    match match_fields {
-        Some(fields) => Some(Refusal::MatchFields(fields.to_string())),
-        None => empty_term.then_some(Refusal::EmptyTerm),
-    }
+    let Affinity { match_fields, empty_term, contradiction, .. } = &template.affinity;
+    let fields = match_fields.as_ref().map(|fields| Refusal::MatchFields(fields.to_string()));
+    let contradiction = || contradiction.as_ref().map(|key| Refusal::Contradiction(key.to_string()));
+    fields.or_else(contradiction).or_else(|| empty_term.then_some(Refusal::EmptyTerm))
 }

@@ -99,7 +99,7 @@ impl Sorted {
         guards: &mut Guards<'_>,
     ) {
         let fate = fate(pod, nodes);
-        if fate == Fate::Nowhere {
+        if fate == Fate::Nowhere || pod.is_unreadable && (fate == Fate::Pending || pod.node.is_none()) {
             return;
         }
         let spec = resolver.spec_id(&PodIdentity {
@@ -114,7 +114,8 @@ impl Sorted {
         let name = Arc::clone(&pod.path);
         match fate {
             Fate::Bound(node) => {
-                let owner = pod.owner.as_ref().filter(|owner| &*owner.kind == "DaemonSet");
+                // What one that cannot be read asks for is unknown, and assumed to be what its DaemonSet asks for.
+                let owner = pod.owner.as_ref().filter(|owner| &*owner.kind == "DaemonSet" && !pod.is_unreadable);
                 let daemon_set = owner.map(|owner| format!("{}/{}", pod.namespace, owner.name).into());
                 let node_pod = guards.node_pod(pod, resolver.spec(spec).priority);
                 let nominated = pod.node.is_none();

@@ -41,8 +41,9 @@ impl Ledger {
             else {
                 continue;
             };
-            // A node that is being rebooted has been initialized, and will be again.
-            if !node.initialized && !managed_node.rebooting {
+            // A node that is being rebooted has been initialized, and will be again; one whose instance ends does not
+            // come back, and may keep its Node for minutes.
+            if !managed_node.rebooting && (!node.initialized || managed_node.instance_ends) {
                 continue;
             }
             let is_away = node.deleting || managed_node.rebooting;

@@ -11,7 +11,7 @@ use crate::labels;
 /// Labels that determine a node's price.
 const PRICE_LABELS: [&str; 3] = [labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE];
 
-/// Returns the reason in the node itself. `promised` is a pending pod that a plan places on it.
+/// Returns the reason in the node itself. `promised` is a pending pod, not a virtual one, that a plan places on it.
 pub(super) fn node_block(input: &DisruptionInput, node: usize, promised: Option<&Arc<str>>) -> Option<Blocked> {
     let managed_node = input.managed_nodes[node].as_ref()?;
     let about = &input.problem.nodes[node];
@@ -58,11 +58,12 @@ pub(super) fn pods_block(input: &DisruptionInput, node: usize, now: Timestamp) -
     let pods = input.problem.nodes[node].bound.iter().zip(&managed_node.node_pods);
     let evicted: Vec<_> = pods.filter(|(_, node_pod)| node_pod.evictable).collect();
     if let Some((pod, node_pod)) = evicted.iter().find(|(_, node_pod)| node_pod.holds(now)) {
-        let until = match node_pod.hold {
-            Some(DisruptionBlocker::Until(end)) => format!(" until {end}"),
-            _ => String::new(),
+        let why = match node_pod.hold {
+            Some(DisruptionBlocker::Until(end)) => format!("has annotation `karpenter.sh/do-not-disrupt` until {end}"),
+            Some(DisruptionBlocker::Unreadable) => "cannot be read, and what it needs elsewhere is unknown".to_owned(),
+            _ => "has annotation `karpenter.sh/do-not-disrupt`".to_owned(),
         };
-        let message = format!("pod `{}` has annotation `karpenter.sh/do-not-disrupt`{until}", pod.name);
+        let message = format!("pod `{}` {why}", pod.name);
         return Some(Blocked { node, block: Block::PodDoNotDisrupt, since: node_pod.started, message });
     }
     let guarded = evicted.iter().find_map(|(pod, node_pod)| match node_pod.budgets.as_slice() {

@@ -41,8 +41,10 @@ pub fn carried_out(input: &DisruptionInput, decision: &Decision, now: Timestamp)
             }
         }
         launches.extend(command.replacements.iter().map(|node| (node, take(&node.pods))));
-        let waiting = command.unplaced.iter().map(|&pod| decision.pods[pod].clone());
-        after.problem.pods.extend(waiting.collect::<Vec<Pod>>());
+        let waiting = command.unplaced.iter().map(|&pod| &decision.pods[pod]);
+        // Virtual pods are pending in any case.
+        let waiting = waiting.filter(|pod| !input.problem.specs[pod.spec].is_virtual);
+        after.problem.pods.extend(waiting.cloned().collect::<Vec<Pod>>());
     }
     draw(&mut after.problem, launches.iter().map(|(node, _)| (node.pool, node.instance_type, node.offering)));
     let named = input.problem.nodes.len();
@@ -93,6 +95,7 @@ pub(crate) fn join(
         do_not_repair: false,
         rebooting: false,
         reboots: Vec::new(),
+        instance_ends: false,
         do_not_disrupt: false,
         closed_zone: None,
         nominated_by: None,

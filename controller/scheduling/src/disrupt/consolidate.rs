@@ -163,7 +163,7 @@ impl Pass<'_> {
             let parts: Vec<(Trial, Offer)> = offers.map(|(offer, part)| (part, offer)).collect();
             // If a part is left out, the others are tried again: rules between pods may now have another result.
             if parts.len() == all || round == REPAIRS && parts.iter().all(|(part, _)| !part.launches()) {
-                let moves: usize = parts.iter().map(|(part, _)| part.pods.len()).sum();
+                let moves: usize = parts.iter().map(|(part, _)| self.world.moves(part)).sum();
                 let savings: f64 = parts.iter().map(|(_, offer)| offer.savings).sum();
                 let gain = savings - moves as f64 * self.world.settings.move_price;
                 return Proposal { parts, gain };

@@ -9,7 +9,7 @@ use crate::solution::{NewNode, Solution};
 /// Result of one pass of the disruption loop. Every managed node that is not being deleted occurs exactly once.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Decision {
-    /// Pods that have to move; commands refer to them by their index here.
+    /// Pods that have to move, and virtual pods whose room does; commands refer to them by their index here.
     pub pods: Vec<Pod>,
     /// The commands, in the order of execution.
     pub commands: Vec<Command>,
@@ -31,7 +31,8 @@ impl Decision {
 }
 
 /// The pending pods of a snapshot, and a plan for them. It is not executed: commands leave room for it, and it counts
-/// for rules between pods (such as a zone spread).
+/// for rules between pods (such as a zone spread). Virtual pods that it puts on nodes which go are placed again by the
+/// commands.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Arrivals {
     /// The pods.
@@ -54,8 +55,8 @@ pub struct Command {
     pub replacements: Vec<NewNode>,
     /// Pods that move to existing nodes: the node, its pods ascending.
     pub existing: Vec<(usize, Vec<usize>)>,
-    /// Pods without a place. They occur only with forceful causes, with [`Method::TerminateFirst`], and for pods whose
-    /// eviction cost is zero.
+    /// Pods without a place. They occur only with forceful causes, with [`Method::TerminateFirst`], where a node of a
+    /// static pool is replaced, for pods whose eviction cost is zero, and for virtual pods of drifted nodes.
     pub unplaced: Vec<usize>,
     /// Pods of these that have no controller which would recreate them.
     pub bare: Vec<usize>,
@@ -133,7 +134,7 @@ pub enum Block {
     NotInitialized,
     /// It is being rebooted.
     Rebooting,
-    /// A pending pod is nominated to it.
+    /// A pending pod, not a virtual one, is nominated to it.
     Nominated,
     /// The node is annotated `karpenter.sh/do-not-disrupt`.
     DoNotDisrupt,

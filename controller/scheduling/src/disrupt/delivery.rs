@@ -22,7 +22,7 @@ impl Pass<'_> {
         if !self.world.settings.replayed || proposal.parts.is_empty() {
             return proposal;
         }
-        let worth = |(part, offer): &(Trial, Offer)| offer.savings / part.pods.len().max(1) as f64;
+        let worth = |(part, offer): &(Trial, Offer)| offer.savings / self.world.moves(part).max(1) as f64;
         let by_worth = |a: &(Trial, Offer), b: &(Trial, Offer)| worth(b).total_cmp(&worth(a));
         proposal.parts.sort_by(|a, b| by_worth(a, b).then_with(|| a.0.nodes.cmp(&b.0.nodes)));
         let mut best = (0, 0.0);
@@ -50,6 +50,7 @@ impl Pass<'_> {
         let joined = Trial::joined(parts.iter().map(|(part, _)| part.clone()).collect());
         let savings: f64 = parts.iter().map(|(_, offer)| offer.savings).sum();
         let move_price = self.world.settings.move_price;
+        let moved = self.world.moves(&joined);
         let has_volumes = |pod: usize| {
             let spec = &self.world.problem.specs[self.world.pod(joined.pods[pod]).spec];
             !spec.attachments.is_empty() || !spec.volume_terms.is_empty()
@@ -64,7 +65,7 @@ impl Pass<'_> {
             if replayed.unplaced > 0 {
                 return f64::NEG_INFINITY;
             }
-            let moves = trial.pods.len() + replayed.left_over;
+            let moves = moved + replayed.left_over;
             savings - (replayed.expected_price - trial.price()) - moves as f64 * move_price
         });
         gain.fold(f64::INFINITY, f64::min)

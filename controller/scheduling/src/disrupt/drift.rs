@@ -1,13 +1,17 @@
 //! Drifted nodes. Replacements are launched first, and several nodes are replaced at once, as far as budgets allow: a
 //! node whose pods do not fit elsewhere does not block the others.
+//!
+//! The room of virtual pods moves along where that is possible, but does not keep a drifted node: what is lost is
+//! bought again by the next round of provisioning.
 
 use super::consolidate::MOST_TOGETHER;
 use super::decision::{Block, Method};
 use super::input::{Cause, ManagedNode};
 use super::pass::Pass;
-use super::world::Trial;
-use crate::model::PoolState;
+use super::world::{Trial, unplaced};
+use crate::model::{PoolState, Resource};
 use crate::pack;
+use crate::solution::Solution;
 
 /// Maximum number of nodes that are tried one by one if only one command is wanted.
 const TRIED: usize = 100;
@@ -24,14 +28,12 @@ impl Pass<'_> {
             let Some(pool) = self.pool_for_drift(node) else { continue };
             let trial = self.attempt_static(node);
             let name = self.input().problem.pools[pool].name.clone();
-            if trial.solution.new_nodes.len() != 1 {
+            if trial.solution.new_nodes.is_empty() {
                 if self.terminate_first(node, Cause::Drifted) {
                     continue;
                 }
                 let message = format!("NodePool `{name}` has drifted, and its limits or types leave no replacement");
                 self.keep(node, Block::PodsWouldNotFit, message);
-            } else if !trial.places_all() {
-                self.keep(node, Block::PodsWouldNotFit, self.who_is_stuck(&trial));
             } else {
                 let launches = trial.solution.new_nodes.clone();
                 self.accept((Cause::Drifted, Method::StaticDrift), &trial, launches);
@@ -52,7 +54,7 @@ impl Pass<'_> {
                     continue;
                 }
                 let trial = self.world.attempt_anyway(&[node]);
-                if trial.places_all() {
+                if self.world.places_real_pods(&trial) {
                     let launches = trial.solution.new_nodes.clone();
                     return self.accept(why, &trial, launches);
                 }
@@ -74,7 +76,7 @@ impl Pass<'_> {
             let trial = self.world.attempt_anyway(&going);
             waiting.retain(|node| !going.contains(node));
             for part in trial.parts() {
-                if part.places_all() {
+                if self.world.places_real_pods(&part) {
                     let launches = part.solution.new_nodes.clone();
                     self.accept(why, &part, launches);
                     continue;
@@ -82,7 +84,7 @@ impl Pass<'_> {
                 // Of nodes that would share a launch, those whose pods have places need not wait for the others.
                 for node in part.nodes {
                     let alone = self.world.attempt_anyway(&[node]);
-                    if alone.places_all() {
+                    if self.world.places_real_pods(&alone) {
                         let launches = alone.solution.new_nodes.clone();
                         self.accept(why, &alone, launches);
                     } else if !self.terminate_first(node, Cause::Drifted) {
@@ -146,10 +148,11 @@ impl Pass<'_> {
         self.evictions_are_left(node).then_some(pool)
     }
 
-    /// Returns a message that names a pod of the trial without a place.
+    /// Returns a message that names a pod of the trial without a place, if possible one that is not virtual.
     pub(super) fn who_is_stuck(&self, trial: &Trial) -> String {
         let stuck = &trial.solution.unschedulable;
-        let first = stuck.first().map(|one| self.world.pod(trial.pods[one.pod]));
+        let real = stuck.iter().find(|one| !self.world.is_virtual(trial.pods[one.pod]));
+        let first = real.or(stuck.first()).map(|one| self.world.pod(trial.pods[one.pod]));
         let others = match stuck.len().saturating_sub(1) {
             0 => String::new(),
             1 => " and 1 other".to_owned(),
@@ -159,7 +162,9 @@ impl Pass<'_> {
         format!("pod `{name}`{others} would fit on no other node, and on none that can be launched")
     }
 
-    /// Tries to replace a static node by one node of its pool, which takes all pods of the node.
+    /// Tries to replace a static node by one node of its pool, large enough for the pods that fit on one. If none can
+    /// hold any, the replacement is the cheapest node of the pool, and the pods have no place: what a static pool
+    /// promises is its number of nodes.
     pub(super) fn attempt_static(&mut self, node: usize) -> Trial {
         let Some(pool) =
             self.input().managed_nodes[node].as_ref().and_then(|managed_node: &ManagedNode| managed_node.pool)
@@ -170,6 +175,11 @@ impl Pass<'_> {
         for (number, other) in self.world.problem.pools.iter_mut().enumerate() {
             if number == pool {
                 other.missing_replicas = None;
+                let nodes = Resource::new("nodes");
+                let one_more = other.usage.get(&nodes).saturating_add(1);
+                let limits = other.limits.get_or_insert_default();
+                let most = if limits.contains(&nodes) { limits.get(&nodes).min(one_more) } else { one_more };
+                limits.set(nodes, most);
             } else {
                 other.state = PoolState::NotReady("another pool's node is replaced".to_owned());
             }
@@ -180,12 +190,16 @@ impl Pass<'_> {
         let mut trial = self.world.attempt(&[node]);
         self.world.reopen(rooms);
         self.world.problem.pools = pools;
-        if trial.pods.is_empty() {
+        if trial.solution.new_nodes.is_empty() {
             let mut alone = self.world.problem.clone();
             for (number, other) in alone.pools.iter_mut().enumerate() {
                 other.missing_replicas = Some(u32::from(number == pool));
             }
-            trial.solution.new_nodes = pack::replicas::missing(&alone, &self.world.settings.options, &[]);
+            trial.solution = Solution {
+                new_nodes: pack::replicas::missing(&alone, &self.world.settings.options, &[]),
+                unschedulable: (0..trial.pods.len()).map(unplaced).collect(),
+                ..Solution::default()
+            };
         }
         trial
     }

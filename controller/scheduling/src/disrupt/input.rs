@@ -59,6 +59,8 @@ pub struct ManagedNode {
     pub rebooting: bool,
     /// Times of its last reboots.
     pub reboots: Vec<Timestamp>,
+    /// True if the cloud ends its instance: budgets no longer count the node.
+    pub instance_ends: bool,
     /// True if its annotation `karpenter.sh/do-not-disrupt` is `true`.
     pub do_not_disrupt: bool,
     /// Set if its zone is closed and its nodes stay: the zone and the reason, as a sentence. Nodes of a pool that
@@ -174,6 +176,8 @@ pub struct NodePod {
 pub enum DisruptionBlocker {
     /// As long as the annotation exists.
     Always,
+    /// As long as the pod cannot be read: what it needs elsewhere is unknown.
+    Unreadable,
     /// Until this time.
     Until(Timestamp),
 }
@@ -358,7 +362,7 @@ impl NodePod {
     /// Returns true if it forbids disruption at `now`.
     pub fn holds(&self, now: Timestamp) -> bool {
         match self.hold {
-            Some(DisruptionBlocker::Always) => true,
+            Some(DisruptionBlocker::Always | DisruptionBlocker::Unreadable) => true,
             Some(DisruptionBlocker::Until(end)) => now < end,
             None => false,
         }

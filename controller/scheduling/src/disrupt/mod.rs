@@ -12,7 +12,8 @@
 //! ```
 //!
 //! The input is a [`DisruptionInput`]. Before all of them, pending pods are assumed to go where a plan would place
-//! them, but not on nodes of a forceful disruption ([`Arrivals`]): rules between pods count them.
+//! them, but not on nodes of a forceful disruption ([`Arrivals`]): rules between pods count them. Real ones keep their
+//! nodes. Virtual pods keep a node from being empty, and otherwise move with the pods that run on it.
 //!
 //! Proposals of consolidation are replayed with the placement of kube-scheduler (`delivery`), and only parts that still
 //! save are kept. `moments` computes the times at which the result may change although the snapshot does not.
@@ -41,6 +42,8 @@ mod savings;
 mod schedule;
 mod split;
 mod terminate_first;
+#[cfg(test)]
+mod tests;
 mod validation;
 mod world;
 

@@ -53,7 +53,7 @@ fn voluntary(managed_node: &ManagedNode, policy: Option<&Policy>) -> impl Iterat
     });
     let held = managed_node.node_pods.iter().filter_map(|node_pod| match node_pod.hold {
         Some(DisruptionBlocker::Until(end)) => Some(end),
-        Some(DisruptionBlocker::Always) | None => None,
+        Some(DisruptionBlocker::Always | DisruptionBlocker::Unreadable) | None => None,
     });
     let rest = policy.and_then(|policy| policy.rests_until);
     quiet.into_iter().chain(managed_node.keeps_until).chain(rest).chain(held)
@@ -89,6 +89,7 @@ mod tests {
             do_not_repair: false,
             rebooting: false,
             reboots: Vec::new(),
+            instance_ends: false,
             do_not_disrupt: false,
             closed_zone: None,
             nominated_by: None,

@@ -25,7 +25,7 @@ pub(super) struct Pass<'a> {
     verdicts: Vec<Option<Blocked>>,
     /// True if the node is to be deleted, by node.
     gone: Vec<bool>,
-    /// A pending pod that a plan places on the node, by node.
+    /// A pending pod that a plan places on the node, by node; not a virtual one.
     promised: BTreeMap<usize, Arc<str>>,
     careful: bool,
     /// Nodes that may be disrupted voluntarily; `None` means all.
@@ -152,7 +152,8 @@ impl<'a> Pass<'a> {
     pub(super) fn consolidatable(&mut self, empty: bool) -> Vec<(usize, usize)> {
         let mut nodes = Vec::new();
         for (node, managed_node) in self.managed_nodes() {
-            if is_empty(managed_node) != empty
+            // A node with the room of virtual pods goes only if that room is elsewhere.
+            if (is_empty(managed_node) && self.world.virtual_pods(node).is_empty()) != empty
                 || !self.is_asked_about(node)
                 || !self.node_is_free(node)
                 || !self.pods_are_free(node)
@@ -161,7 +162,9 @@ impl<'a> Pass<'a> {
                 continue;
             }
             let price = self.world.price(node);
-            match (consolidation_block(self.input(), node, self.world.now, empty, price), managed_node.pool) {
+            let blocked = consolidation_block(self.input(), node, self.world.now, empty, price);
+            let blocked = blocked.map(|blocked| self.with_virtual_pod(blocked, managed_node));
+            match (blocked, managed_node.pool) {
                 (None, Some(pool)) => nodes.push((node, pool)),
                 // For a node that could not be disrupted for drift, the recorded reason is the better one.
                 (Some(_), _) if self.verdict(node).is_some_and(|known| known.block != Block::StaticPool) => {}
@@ -175,6 +178,17 @@ impl<'a> Pass<'a> {
         // The most expensive nodes for the pods that they run come first.
         nodes.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.0.cmp(&b.0)));
         nodes
+    }
+
+    /// Returns the reason, and names the virtual pod without which the node would be empty.
+    fn with_virtual_pod(&self, mut blocked: Blocked, managed_node: &ManagedNode) -> Blocked {
+        if blocked.block == Block::ConsolidationPolicy
+            && is_empty(managed_node)
+            && let Some(pod) = self.world.virtual_pods(blocked.node).first()
+        {
+            blocked.message = format!("{}, and it has the room of virtual pod `{}`", blocked.message, pod.name);
+        }
+        blocked
     }
 
     /// Executes a trial as a command, and counts it. Forceful commands are executed in any case.

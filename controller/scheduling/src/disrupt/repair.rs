@@ -125,15 +125,16 @@ impl Pass<'_> {
                 continue;
             }
             let trial = if is_static { self.attempt_static(node) } else { self.world.attempt_anyway(&[node]) };
-            let is_stuck = is_static && trial.solution.new_nodes.len() != 1 || !trial.places_all();
+            // A static node is replaced by one node of its pool, whether or not that has places for all its pods.
+            let is_stuck = if is_static { trial.solution.new_nodes.len() != 1 } else { !trial.places_all() };
             if is_stuck && self.terminate_first(node, Cause::Unhealthy) {
                 continue;
             }
-            if is_static && trial.solution.new_nodes.len() != 1 {
+            if is_stuck && is_static {
                 let message =
                     "it is due for repair, but the limits or types of its static NodePool leave no replacement";
                 self.keep(node, Block::PodsWouldNotFit, message.to_owned());
-            } else if !trial.places_all() {
+            } else if is_stuck {
                 let message = format!("it is due for repair, but {}", self.who_is_stuck(&trial));
                 self.keep(node, Block::PodsWouldNotFit, message);
             } else {

@@ -41,13 +41,13 @@ impl Pass<'_> {
         let cost = world.prices(&trial.nodes);
         let launches = if trial.launches() { self.cheaper(trial, cost)? } else { Vec::new() };
         let savings = cost - launches.iter().map(|node| node.price).sum::<f64>();
-        let moves = trial.pods.len() as f64 * world.settings.move_price;
+        // The room of virtual pods moves at no price: nothing is evicted.
+        let moved = world.moves(trial);
+        let moves = moved as f64 * world.settings.move_price;
         if !launches.is_empty() && savings < LEAST_SAVING * cost || savings <= moves {
-            let pods = if trial.pods.len() == 1 { "pod" } else { "pods" };
-            let message = format!(
-                "moving {} {pods} would save ${savings:.4} an hour, too little to pay for the moves",
-                trial.pods.len()
-            );
+            let pods = if moved == 1 { "pod" } else { "pods" };
+            let message =
+                format!("moving {moved} {pods} would save ${savings:.4} an hour, too little to pay for the moves");
             return Err((Block::NothingToGain, message));
         }
         ranking::balanced(world, &trial.nodes, savings).map_err(|message| (Block::NothingToGain, message))?;

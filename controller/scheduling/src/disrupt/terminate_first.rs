@@ -51,7 +51,7 @@ impl Pass<'_> {
         credit(&mut self.world.problem, &id);
         let trial = self.world.attempt(&[node]);
         self.world.problem.catalogues = before;
-        trial.places_all()
+        self.world.places_real_pods(&trial)
     }
 }
 

@@ -2,18 +2,19 @@
 //!
 //! Places are checked like those of a plan: all candidates of all commands are deleted, their pods are pending together
 //! with the already pending ones, and the commands with the places of both are the plan. So commands can be executed in
-//! any order without breaking a rule that holds at the end.
+//! any order without breaking a rule that holds at the end. Virtual pods that the plan for pending pods puts on a
+//! candidate are placed by its command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
 use super::{
-    BudgetLimit, Cause, Command, Consolidation, Decision, DisruptionBlocker, DisruptionInput, LATE, ManagedNode,
-    Method, NodeBudget, Repair, RepairAction, Settings, Window,
+    Arrivals, BudgetLimit, Cause, Command, Consolidation, Decision, DisruptionBlocker, DisruptionInput, LATE,
+    ManagedNode, Method, NodeBudget, Repair, RepairAction, Settings, Window,
 };
 use crate::labels;
-use crate::model::{Options, Problem, Resource};
+use crate::model::{Options, Pod, Problem, Resource};
 use crate::solution::{NewNode, Reason, Solution, Unschedulable};
 use crate::validate::{Findings, Place, Promise, Violation, validate};
 
@@ -37,6 +38,7 @@ pub fn validate_disruption(
                 at_once(input, settings, command.cause, (number, node), &mut findings);
             }
             goes_first(input, settings, (number, command), &mut findings);
+            one_for_one(input, (number, command), &mut findings);
         }
         reboots(input, now, decision, &mut findings);
         node_budgets(input, now, decision, &mut findings);
@@ -88,14 +90,32 @@ fn accounted(input: &DisruptionInput, decision: &Decision, findings: &mut Findin
     sound
 }
 
-/// Checks that each command places exactly the pods of its nodes.
+/// Returns the virtual pods that the plan for pending pods puts on each node, by their index in `arrivals`.
+fn virtual_pods(input: &DisruptionInput, arrivals: &Arrivals) -> BTreeMap<usize, Vec<usize>> {
+    let is_virtual = |pod: &usize| input.problem.specs[arrivals.pods[*pod].spec].is_virtual;
+    let mut by_node: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (node, pods) in &arrivals.solution.existing {
+        by_node.entry(*node).or_default().extend(pods.iter().copied().filter(is_virtual));
+    }
+    by_node.retain(|_, pods| !pods.is_empty());
+    by_node
+}
+
+/// Checks that each command places exactly the pods of its nodes, and that nodes with virtual pods are not empty.
 fn moved(input: &DisruptionInput, now: Timestamp, decision: &Decision, findings: &mut Findings) {
+    let unseen = virtual_pods(input, &decision.arrivals);
     for (number, command) in decision.commands.iter().enumerate() {
         let mut leaving: Vec<(&str, usize)> = Vec::new();
         for &node in &command.candidates {
             let node_pods = input.managed_nodes[node].iter().flat_map(|managed_node| &managed_node.node_pods);
             let pods = input.problem.nodes[node].bound.iter().zip(node_pods);
             leaving.extend(pods.filter(|(_, it)| it.reschedulable).map(|(pod, _)| (&*pod.name, pod.spec)));
+            let Some(unseen) = unseen.get(&node) else { continue };
+            leaving.extend(unseen.iter().map(|&pod| &decision.arrivals.pods[pod]).map(|pod| (&*pod.name, pod.spec)));
+            if command.cause == Cause::Empty {
+                let detail = format!("node {}: it has the room of virtual pods", input.problem.nodes[node].name);
+                findings.note(Place::Command(number), Promise::Justified, detail);
+            }
         }
         let placed = command.replacements.iter().flat_map(|node| &node.pods);
         let placed = placed.chain(command.existing.iter().flat_map(|(_, pods)| pods)).chain(&command.unplaced);
@@ -112,32 +132,59 @@ fn moved(input: &DisruptionInput, now: Timestamp, decision: &Decision, findings:
             let detail = format!("{} pods are placed, and {} have to move", named.len(), leaving.len());
             findings.note(Place::Command(number), Promise::Moved, detail);
         }
-        let is_late = |node: usize| {
-            let expires = input.managed_nodes[node].as_ref().and_then(ManagedNode::expires);
-            expires.is_some_and(|expires| now.duration_since(expires) >= LATE)
-        };
-        let may_leave_behind = |pod: usize| match command.cause {
-            Cause::Expired => command.candidates.iter().any(|&node| {
-                let mut bound = input.problem.nodes[node].bound.iter();
-                is_late(node) && bound.any(|it| decision.pods.get(pod).is_some_and(|pod| pod.name == it.name))
-            }),
-            cause => cause.forceful() || command.method == Method::TerminateFirst,
-        };
-        for &pod in &command.unplaced {
-            let worthless = command.cause == Cause::Empty
-                && command.candidates.iter().any(|&node| {
-                    let node_pods = input.managed_nodes[node].iter().flat_map(|managed_node| &managed_node.node_pods);
-                    let mut pods = input.problem.nodes[node].bound.iter().zip(node_pods);
-                    pods.any(|(bound, it)| bound.name == decision.pods[pod].name && it.eviction_cost <= 0.0)
-                });
-            if !may_leave_behind(pod) && !worthless {
-                findings.note(
-                    Place::Command(number),
-                    Promise::Moved,
-                    format!("pod {} gets no place", decision.pods[pod].name),
-                );
+        for pod in command.unplaced.iter().filter_map(|&pod| decision.pods.get(pod)) {
+            if !may_leave_behind(input, now, command, pod) {
+                findings.note(Place::Command(number), Promise::Moved, format!("pod {} gets no place", pod.name));
             }
         }
+    }
+}
+
+/// Returns true if the command may leave `pod`, one of its nodes', without a place.
+fn may_leave_behind(input: &DisruptionInput, now: Timestamp, command: &Command, pod: &Pod) -> bool {
+    if replaces_static(input, command) || command.method == Method::TerminateFirst {
+        return true;
+    }
+    let expires = |node: usize| input.managed_nodes[node].as_ref().and_then(ManagedNode::expires);
+    let is_late = |node: usize| expires(node).is_some_and(|expires| now.duration_since(expires) >= LATE);
+    let mut candidates = command.candidates.iter().copied();
+    match command.cause {
+        Cause::Expired => candidates.any(|node| {
+            let mut bound = input.problem.nodes[node].bound.iter();
+            is_late(node) && bound.any(|it| it.name == pod.name)
+        }),
+        Cause::Empty => candidates.any(|node| {
+            let node_pods = input.managed_nodes[node].iter().flat_map(|managed_node| &managed_node.node_pods);
+            let mut pods = input.problem.nodes[node].bound.iter().zip(node_pods);
+            pods.any(|(bound, it)| bound.name == pod.name && it.eviction_cost <= 0.0)
+        }),
+        // Their room is bought again.
+        Cause::Drifted => input.problem.specs[pod.spec].is_virtual,
+        cause => cause.forceful(),
+    }
+}
+
+/// Returns true if the command replaces a node of a static pool by one of the same pool. The pool promises a number of
+/// nodes, and no places.
+fn replaces_static(input: &DisruptionInput, command: &Command) -> bool {
+    let ([node], [replacement]) = (&command.candidates[..], &command.replacements[..]) else { return false };
+    let pool = input.managed_nodes[*node].as_ref().and_then(|managed_node| managed_node.pool);
+    pool == Some(replacement.pool) && input.problem.pools[replacement.pool].missing_replicas.is_some()
+}
+
+/// Checks that nodes of static pools are replaced one for one, unless they have to go at any cost or go first.
+fn one_for_one(input: &DisruptionInput, (number, command): (usize, &Command), findings: &mut Findings) {
+    let is_static = |&node: &usize| {
+        let pool = input.managed_nodes[node].as_ref().and_then(|managed_node| managed_node.pool);
+        pool.is_some_and(|pool| input.problem.pools[pool].missing_replicas.is_some())
+    };
+    let is_replaced = matches!(command.cause, Cause::Drifted | Cause::Unhealthy);
+    if is_replaced
+        && command.method != Method::TerminateFirst
+        && command.candidates.iter().any(is_static)
+        && !replaces_static(input, command)
+    {
+        findings.note(Place::Command(number), Promise::Replicas, "a node of a static pool is not replaced by one");
     }
 }
 
@@ -203,7 +250,7 @@ fn touchable(
     for (pod, it) in input.problem.nodes[node].bound.iter().zip(&managed_node.node_pods).filter(|(_, it)| it.evictable)
     {
         let held = match it.hold {
-            Some(DisruptionBlocker::Always) => true,
+            Some(DisruptionBlocker::Always | DisruptionBlocker::Unreadable) => true,
             Some(DisruptionBlocker::Until(end)) => end > now,
             None => false,
         };
@@ -313,7 +360,9 @@ fn node_budgets(input: &DisruptionInput, now: Timestamp, decision: &Decision, fi
         let mine = |managed_node: &&ManagedNode| managed_node.pool == Some(pool);
         let nodes = input.problem.nodes.iter().zip(&input.managed_nodes);
         let nodes = nodes.filter_map(|(node, managed_node)| Some((node, managed_node.as_ref().filter(mine)?)));
-        let nodes: Vec<_> = nodes.filter(|(node, it)| node.initialized || it.rebooting).collect();
+        let counts =
+            |node: &crate::model::Node, it: &ManagedNode| node.initialized && !it.instance_ends || it.rebooting;
+        let nodes: Vec<_> = nodes.filter(|(node, it)| counts(node, it)).collect();
         let total = nodes.len() as u64;
         let is_away = |(node, it): &(&crate::model::Node, &ManagedNode)| node.deleting || it.rebooting;
         let is_mine = |&&node: &&usize| input.managed_nodes[node].as_ref().is_some_and(|it| it.pool == Some(pool));
@@ -441,9 +490,16 @@ fn as_plan(input: &DisruptionInput, decision: &Decision) -> (Problem, Solution) 
         problem.pools[node.pool].missing_replicas = None;
     }
     let waiting = &decision.arrivals;
-    let first = problem.pods.len();
-    problem.pods.extend_from_slice(&waiting.pods);
-    let number = |pods: &[usize]| -> Vec<usize> { pods.iter().map(|&pod| first + pod).collect() };
+    // Virtual pods of candidates are among the pods of the decision.
+    let unseen = virtual_pods(input, waiting).into_iter().filter(|(node, _)| problem.nodes[*node].deleting);
+    let elsewhere: BTreeSet<usize> = unseen.flat_map(|(_, pods)| pods).collect();
+    let mut numbers: Vec<Option<usize>> = Vec::with_capacity(waiting.pods.len());
+    for (pod, about) in waiting.pods.iter().enumerate() {
+        let is_here = !elsewhere.contains(&pod);
+        numbers.push(is_here.then_some(problem.pods.len()));
+        problem.pods.extend(is_here.then(|| about.clone()));
+    }
+    let number = |pods: &[usize]| -> Vec<usize> { pods.iter().filter_map(|&pod| numbers[pod]).collect() };
     let bought = waiting.solution.new_nodes.iter().map(|node| NewNode { pods: number(&node.pods), ..node.clone() });
     let new_nodes = replacements().cloned().chain(bought).filter(|node| !node.pods.is_empty());
     let mut existing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -451,10 +507,13 @@ fn as_plan(input: &DisruptionInput, decision: &Decision) -> (Problem, Solution) 
         existing.entry(*node).or_default().extend(pods);
     }
     for (node, pods) in &waiting.solution.existing {
-        existing.entry(*node).or_default().extend(number(pods));
+        let pods = number(pods);
+        if !pods.is_empty() {
+            existing.entry(*node).or_default().extend(pods);
+        }
     }
     let unplaced = decision.commands.iter().flat_map(|command| &command.unplaced).copied();
-    let homeless = waiting.solution.unschedulable.iter().map(|one| first + one.pod);
+    let homeless = waiting.solution.unschedulable.iter().filter_map(|one| numbers[one.pod]);
     let unplaced = unplaced.chain(homeless).map(|pod| Unschedulable {
         pod,
         reason: Reason::Resources,

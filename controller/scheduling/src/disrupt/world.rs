@@ -1,6 +1,7 @@
 //! The cluster during a pass: the candidates of accepted commands are deleted, their launches exist, and the pods that
 //! they move are at their new places. A trial computes where the pods of some nodes would go if these were deleted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -29,6 +30,8 @@ pub(super) struct World<'a> {
     pub(super) received: Vec<usize>,
     /// Pending pods, and their planned places.
     pub(super) arrivals: Arrivals,
+    /// Virtual pods that the plan puts on a node, by node. A trial places them again, like pods that move.
+    virtual_pods: BTreeMap<usize, Vec<Pod>>,
 }
 
 /// Planned places of the pods of some nodes if these were deleted.
@@ -36,7 +39,8 @@ pub(super) struct World<'a> {
 pub(super) struct Trial {
     /// The nodes to delete.
     pub(super) nodes: Vec<usize>,
-    /// Their pods that move, in the order of the indices in `solution`: node, and index among its pods.
+    /// Their pods that move, in the order of the indices in `solution`: node, and index among its pods. The virtual
+    /// pods of a node come after those that are bound to it.
     pub(super) pods: Vec<(usize, usize)>,
     pub(super) solution: Solution,
 }
@@ -46,17 +50,33 @@ impl<'a> World<'a> {
         let problem = input.problem.clone();
         let prices = (0..problem.nodes.len()).map(|node| input.price(node)).collect();
         let received = vec![0; problem.nodes.len()];
-        Self { input, settings, now, problem, moved: Vec::new(), prices, received, arrivals: Arrivals::default() }
+        Self {
+            input,
+            settings,
+            now,
+            problem,
+            moved: Vec::new(),
+            prices,
+            received,
+            arrivals: Arrivals::default(),
+            virtual_pods: BTreeMap::new(),
+        }
     }
 
-    /// Places the pending pods where a plan would; returns the nodes that take such pods, with one pod each.
+    /// Places the pending pods where a plan would; returns the nodes that take such pods, with one pod each. Nodes are
+    /// not promised to virtual pods: they are never bound, and their room may move.
     pub(super) fn settle_pending(&mut self) -> Vec<(usize, Arc<str>)> {
         let mut promised = Vec::new();
         if !self.problem.pods.is_empty() {
             let solution = pack::plan(&self.problem, &self.settings.options);
             let pods = std::mem::take(&mut self.problem.pods);
             for (node, placed) in &solution.existing {
-                promised.extend(placed.first().map(|&pod| (*node, Arc::clone(&pods[pod].name))));
+                let is_virtual = |pod: &usize| self.problem.specs[pods[*pod].spec].is_virtual;
+                let (unseen, real): (Vec<usize>, Vec<usize>) = placed.iter().copied().partition(is_virtual);
+                promised.extend(real.first().map(|&pod| (*node, Arc::clone(&pods[pod].name))));
+                if !unseen.is_empty() {
+                    self.virtual_pods.insert(*node, unseen.into_iter().map(|pod| pods[pod].clone()).collect());
+                }
             }
             self.put(&pods, &solution.new_nodes, &solution.existing, "pending");
             self.arrivals = Arrivals { pods, solution };
@@ -142,16 +162,41 @@ impl<'a> World<'a> {
         found
     }
 
-    /// Returns the pods of a node that have to move.
+    /// Returns the pods of a node that have to move, and its virtual pods.
     pub(super) fn leavers(&self, node: usize) -> Vec<(usize, usize)> {
         let leavers = self.input.managed_nodes[node].iter().flat_map(|managed_node| managed_node.leavers());
-        leavers.map(|at| (node, at)).collect()
+        let bound = self.input.problem.nodes[node].bound.len();
+        let virtual_pods = bound..bound + self.virtual_pods(node).len();
+        leavers.chain(virtual_pods).map(|at| (node, at)).collect()
+    }
+
+    /// Returns the virtual pods that the plan puts on a node.
+    pub(super) fn virtual_pods(&self, node: usize) -> &[Pod] {
+        self.virtual_pods.get(&node).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns a pod by node and index.
     pub(super) fn pod(&self, (node, at): (usize, usize)) -> Pod {
-        let bound = &self.input.problem.nodes[node].bound[at];
-        Pod { name: Arc::clone(&bound.name), spec: bound.spec }
+        let bound = &self.input.problem.nodes[node].bound;
+        if let Some(bound) = bound.get(at) {
+            return Pod { name: Arc::clone(&bound.name), spec: bound.spec };
+        }
+        self.virtual_pods(node)[at - bound.len()].clone()
+    }
+
+    /// Returns true if the pod is virtual.
+    pub(super) fn is_virtual(&self, (node, at): (usize, usize)) -> bool {
+        at >= self.input.problem.nodes[node].bound.len()
+    }
+
+    /// Returns the number of pods that a trial evicts.
+    pub(super) fn moves(&self, trial: &Trial) -> usize {
+        trial.pods.iter().filter(|&&place| !self.is_virtual(place)).count()
+    }
+
+    /// Returns true if every pod of the trial has a place, except for virtual ones.
+    pub(super) fn places_real_pods(&self, trial: &Trial) -> bool {
+        trial.solution.unschedulable.iter().all(|one| self.is_virtual(trial.pods[one.pod]))
     }
 
     /// Returns the command that executes `trial` with these launches; its pods are numbered after those that already
@@ -160,7 +205,8 @@ impl<'a> World<'a> {
         let first = self.moved.len();
         let number = |pods: &[usize]| -> Vec<usize> { pods.iter().map(|&pod| first + pod).collect() };
         let bare = trial.pods.iter().enumerate().filter(|(_, (node, at))| {
-            self.input.managed_nodes[*node].as_ref().is_some_and(|managed_node| !managed_node.node_pods[*at].controlled)
+            let node_pod = self.input.managed_nodes[*node].as_ref().and_then(|it| it.node_pods.get(*at));
+            node_pod.is_some_and(|node_pod| !node_pod.controlled)
         });
         Command {
             cause,

@@ -129,6 +129,7 @@ mod tests {
             do_not_repair: false,
             rebooting: false,
             reboots: Vec::new(),
+            instance_ends: false,
             do_not_disrupt: false,
             closed_zone: None,
             nominated_by: None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use muster_api::annotations::DO_NOT_DISRUPT;
-use muster_api::{Span, events};
+use muster_api::{events, go_duration};
 use muster_cloud::after;
 
 use super::event;
@@ -25,7 +25,7 @@ pub fn holds(cluster: &Cluster, now: Timestamp) -> Vec<Event> {
         let Some(text) = pod.pod.annotations.get(DO_NOT_DISRUPT).filter(|text| &***text != "true") else { continue };
         let started = pod.pod.started.as_deref().and_then(|text| text.parse().ok());
         let (kind, reason, message) = match DisruptionBlocker::read(text, started) {
-            DisruptionBlocker::None if text.parse::<Span>().is_err() => (
+            DisruptionBlocker::None if go_duration(text).is_err() => (
                 EventType::Warning,
                 events::INVALID_DO_NOT_DISRUPT_ANNOTATION,
                 format!("`{DO_NOT_DISRUPT}` is neither `true` nor a duration such as `30m`: it is ignored"),

@@ -63,9 +63,8 @@ impl Cluster {
             ..self.nodes_and_claims()
         };
         self.add_templates(&mut manifests);
-        let readable = self.pods.values().filter(|pod| pod.is_readable);
         // The sequence orders pods relative to workloads, which are absent here.
-        let numbered = readable.zip(1..).map(|(pod, sequence)| Pod { sequence, ..pod.pod.clone() });
+        let numbered = self.pods.values().zip(1..).map(|(pod, sequence)| Pod { sequence, ..pod.pod.clone() });
         manifests.pods.extend(numbered);
         self.add_owners(&mut manifests);
         manifests

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_api::annotations::DO_NOT_DISRUPT;
 use muster_api::taints;
-use muster_manifest::{self as manifest, Field, Object, Pod, PodTemplate, Tree, Unknown, Volume};
+use muster_manifest::{self as manifest, Field, Object, Owner, Pod, PodTemplate, Tree, Unknown, Volume};
 use muster_scheduling::model::{Effect, Labels};
 
 use super::read::in_words;
@@ -39,9 +39,6 @@ pub struct LivePod {
     pub is_mirror: bool,
     /// Its phase. A change of it alone affects no decision.
     pub phase: Phase,
-    /// True if it is valid. An invalid pod is never planned, but counts as a pod of its node and is evicted with the
-    /// others.
-    pub is_readable: bool,
 }
 
 /// Phase of a pod.
@@ -117,12 +114,11 @@ impl LivePod {
             is_daemon,
             is_mirror,
             phase: _,
-            is_readable,
         } = self;
         (pod, uid, scheduler, created) == (&other.pod, &other.uid, &other.scheduler, &other.created)
             && (deleted_at, grace) == (&other.deleted_at, &other.grace)
             && (is_marked, is_daemon) == (&other.is_marked, &other.is_daemon)
-            && (is_mirror, is_readable) == (&other.is_mirror, &other.is_readable)
+            && is_mirror == &other.is_mirror
     }
 
     /// Returns a reference to the pod.
@@ -237,7 +233,6 @@ pub(crate) fn read(tree: &Tree<'_>, path: &Arc<str>) -> (LivePod, PodTemplate, O
         is_daemon: owned_by("DaemonSet"),
         is_mirror: owned_by("Node") || pod.annotations.get(MIRROR).is_some(),
         phase: Phase::read(&text(status, "phase").unwrap_or_default()),
-        is_readable: problem.is_none(),
         pod,
     };
     (live, template, problem)
@@ -247,7 +242,7 @@ fn items<'t, 'a>(list: Option<&'t Tree<'a>>) -> &'t [Tree<'a>] {
     if let Some(Tree::List(items)) = list { items } else { &[] }
 }
 
-/// Returns the name, node and state of an invalid pod.
+/// Returns the name, owner, node and state of an invalid pod.
 fn shell(tree: &Tree<'_>, path: &Arc<str>) -> Pod {
     let at = |part: &str, key: &str| -> Option<Arc<str>> {
         tree.get(part)?.get(key)?.text().filter(|text| !text.is_empty()).map(Arc::from)
@@ -267,12 +262,21 @@ fn shell(tree: &Tree<'_>, path: &Arc<str>) -> Pod {
         made_claims: Vec::new(),
         node: at("spec", "nodeName"),
         nominated_node: at("status", "nominatedNodeName"),
-        owner: None,
+        owner: controller(tree),
         gated: false,
         terminal: matches!(at("status", "phase").as_deref(), Some("Succeeded" | "Failed")),
         deleting: at("metadata", "deletionTimestamp").is_some(),
         ready: false,
         started: at("status", "startTime"),
         annotations,
+        is_unreadable: true,
     }
+}
+
+/// Returns the owner that controls the object.
+fn controller(tree: &Tree<'_>) -> Option<Owner> {
+    let owners = items(tree.get("metadata")?.get("ownerReferences"));
+    let owner = owners.iter().find(|owner| matches!(owner.get("controller"), Some(Tree::Bool(true))))?;
+    let text = |key: &str| owner.get(key)?.text().map(Arc::from);
+    Some(Owner { kind: text("kind")?, name: text("name")? })
 }

@@ -81,6 +81,12 @@ async fn the_room_of_a_buffer_is_kept_used_made_again_and_limited() {
     let stay = wait::stays(ground.nodes(), Selection::all(), TWO_PASSES, "the empty nodes stay", are_up(3));
     stay.await.unwrap();
 
+    // They drift as others do, and what replaces them has the room.
+    ground.small_nodes(&json!({"edition": "second"}), &disruption).await;
+    let are_new = |nodes: &[Node]| are_up(3)(nodes) && nodes.iter().all(|node| !first.contains(&node.name_any()));
+    wait::until_all(ground.nodes(), Selection::all(), SOON * 2, "three others are up", are_new).await.unwrap();
+    let first = nodes(&ground, 3).await;
+
     // Two pods run at once in the room, which is made again.
     ground.deploy_pairs(2).await;
     let pods = ground.running(2, SOON).await;

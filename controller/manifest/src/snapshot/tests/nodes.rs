@@ -232,3 +232,28 @@ fn a_deletion_cost_that_is_not_a_number_is_ignored() {
     assert_eq!(cost("NaN").to_bits(), 1.0_f64.to_bits());
     assert_eq!(cost("134217728").to_bits(), 2.0_f64.to_bits());
 }
+
+#[test]
+fn a_node_with_a_pod_that_cannot_be_read_takes_no_other_and_stays() {
+    let initialized = node("karpenter.sh/registered: 'true', karpenter.sh/initialized: 'true'", "");
+    let on_node = |owner: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: a, ownerReferences: [{owner}]}}, spec: {{nodeName: n, containers: [{{name: c}}]}}}}\n---\n"
+        )
+    };
+    let of_daemon = "{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: d, controller: true}";
+    for (owner, is_unreadable, expected) in [("", true, true), ("", false, false), (of_daemon, true, false)] {
+        let mut manifests = read_text("input", &[CLAIM, &initialized, &on_node(owner)].concat()).unwrap();
+        manifests.pods[0].is_unreadable = is_unreadable;
+        let snapshot = assemble(&manifests, &Settings::default(), &|_| Catalogue::default()).unwrap();
+        let node = &snapshot.problem.nodes[0];
+        assert_eq!((node.bound.len(), taints(node).contains(&"muster.dev/unreadable-pod")), (1, expected), "{owner}");
+        let managed = snapshot.managed_nodes.nodes[0].as_ref().unwrap();
+        assert_eq!(managed.node_pods[0].hold.is_some(), expected, "{owner}");
+    }
+    // What is not on a node is not planned: nobody knows where it can go.
+    let mut manifests = read_text("input", &pod("a", "")).unwrap();
+    manifests.pods[0].is_unreadable = true;
+    let snapshot = assemble(&manifests, &Settings::default(), &|_| Catalogue::default()).unwrap();
+    assert_eq!(pending(&snapshot), [""; 0]);
+}

@@ -296,6 +296,11 @@ fn what_no_node_can_mend_is_a_refusal() {
         matches!(spec_of(&required(fields)).refusal, Some(Refusal::MatchFields(why)) if why.contains("metadata.name In [n]"))
     );
     assert_eq!(spec_of(&required("{}")).refusal, Some(Refusal::EmptyTerm));
+    let expression = |operator: &str| format!("{{key: a, operator: {operator}, values: [x]}}");
+    let exclusive = format!("{{matchExpressions: [{}, {}]}}", expression("In"), expression("NotIn"));
+    assert_eq!(spec_of(&required(&exclusive)).refusal, Some(Refusal::Contradiction("a".to_owned())));
+    let one_holds = spec_of(&required(&format!("{exclusive}, {{matchExpressions: [{}]}}", expression("In"))));
+    assert_eq!((one_holds.refusal, one_holds.node_terms.len()), (None, 1));
     let or = required(&format!("{fields}, {{matchExpressions: [{{key: a, operator: Exists}}]}}"));
     assert_eq!(spec_of(&or).refusal, None);
     let claims = spec_of("resourceClaims: [{name: gpu, resourceClaimName: x}]");

@@ -99,8 +99,8 @@ fn one_odd_pod_is_a_note_and_still_has_to_leave_its_node() {
     cluster.apply(Kind::Pod, &odd.to_string());
     cluster.apply(Kind::Pod, &pod("fine").to_string());
     insta::assert_snapshot!(notes(&cluster).join("\n"), @"Pod `n/odd`: field `spec.containers[0].resources.requests.cpu` `one` is not a quantity; write a number with an optional suffix, such as `500m`, `2`, `1.5Gi` or `10M`");
-    let planned: Vec<_> = cluster.manifests().pods.into_iter().map(|pod| pod.path.to_string()).collect();
-    assert_eq!(planned, ["n/fine"]);
+    let pods = cluster.manifests().pods.into_iter().map(|pod| (pod.path.to_string(), pod.is_unreadable));
+    assert_eq!(pods.collect::<Vec<_>>(), [("n/fine".to_owned(), false), ("n/odd".to_owned(), true)]);
     let around = cluster.around("x0").unwrap();
     assert_eq!(around.residents().iter().map(|one| one.pod.name.as_str()).collect::<Vec<_>>(), ["fine", "odd"]);
     assert_eq!(around.residents()[0].hold, around.residents()[1].hold);
