@@ -103,7 +103,7 @@ pub enum End {
     Done,
     /// An object had changed since it was observed: the rest was dropped.
     Stale,
-    /// A write failed, and the rest was dropped; with the reason.
+    /// A write failed that the rest depends on, which was dropped; with the reason.
     Failed(String),
     /// This process may not write, because it does not hold the lease.
     Fenced,
@@ -225,14 +225,7 @@ impl<C: Cloud> Edge<C> {
         match fate {
             Fate::Done | Fate::Gone => End::Done,
             Fate::Fenced => End::Fenced,
-            // A failed event does not stop the step, and a failed eviction has an answer that says so.
-            _ if matches!(
-                write,
-                Write::Event(_) | Write::Evict(_) | Write::Nominate { .. } | Write::PodDeletionCost { .. }
-            ) =>
-            {
-                End::Done
-            }
+            _ if !write.needs_success() => End::Done,
             Fate::Conflict => {
                 observed.note_conflict(write);
                 End::Stale
@@ -258,6 +251,15 @@ impl<C: Cloud> Edge<C> {
             Write::Evict(pod) => {
                 let fate = self.send(write, observed).await;
                 answers.evictions.insert(pod.uid.clone(), evicted(&fate));
+                fate
+            }
+            Write::DeletePod { pod, .. } => {
+                let fate = self.send(write, observed).await;
+                let answer = match evicted(&fate) {
+                    Eviction::Done => Eviction::Forced,
+                    refused => refused,
+                };
+                answers.evictions.insert(pod.uid.clone(), answer);
                 fate
             }
             _ => self.send(write, observed).await,

@@ -1,22 +1,26 @@
 //! What is sent for a write, what an answer means, and when nothing is sent.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
+use kube::client::Body;
 use kube::core::Status;
 use muster_api::conditions::nodeclaim;
 use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, NodeClassReference, Quantities, taints};
-use muster_stages::lifecycle::{Class, Eviction, Readiness, condition};
-use muster_stages::step::{MetaChange, NodeChange, Subject, Write};
+use muster_stages::lifecycle::{Answers, Class, Eviction, Readiness, condition};
+use muster_stages::step::{MetaChange, NodeChange, Step, Subject, Write};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::fate::Fate;
 use super::request::{Defect, Written, difference, request};
-use super::{Fence, ObservedVersions, evicted};
+use super::{Edge, End, Fence, ObservedVersions, Pace, Recorder, evicted};
+use crate::kwok::{Kwok, instance_types};
 
 fn claim(status: Value) -> NodeClaim {
     let object = json!({
@@ -208,6 +212,35 @@ fn what_an_answer_means() {
     assert_eq!(evicted(&Fate::Done), Eviction::Done);
     let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     assert_eq!(evicted(&Fate::Refused(two.to_owned())), Eviction::Ambiguous(two.to_owned()));
+}
+
+#[tokio::test]
+async fn a_pod_whose_deletion_is_denied_does_not_keep_the_others() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let path = request.uri().path().to_owned();
+        let code = if path.contains("/locked/") { 403_u16 } else { 200 };
+        seen.lock().unwrap().push(path);
+        let status = json!({"kind": "Status", "status": "Failure", "message": "denied", "code": code});
+        let body = Body::from(status.to_string().into_bytes());
+        std::future::ready(http::Response::builder().status(code).body(body))
+    });
+    let client = Client::new(service, "default");
+    let (gate, fence) = Fence::closed();
+    gate.open();
+    let cloud = Kwok::new(client.clone(), instance_types().into());
+    let recorder = Recorder::new(client.clone(), Pace::new(10, 10), "we");
+    let edge = Edge::new(client, cloud, fence, Pace::new(10, 10), recorder);
+    let delete = |namespace: &str| {
+        let pod = Subject { namespace: Some(namespace.to_owned()), ..pod() };
+        Write::DeletePod { pod, grace: Duration::from_secs(1) }
+    };
+    let step = Step::act([delete("locked"), delete("shop")]);
+    let end = edge.carry_out(&step, &mut ObservedVersions::default(), &mut Answers::default()).await;
+    assert_eq!(end, End::Done);
+    let paths = ["/api/v1/namespaces/locked/pods/web-0", "/api/v1/namespaces/shop/pods/web-0"];
+    assert_eq!(*asked.lock().unwrap(), paths);
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,7 +28,8 @@ pub use crate::deletion_cause::DeletionCause;
 /// The next writes, and the time of the next reconciliation.
 ///
 /// An edge executes the writes in order (adjacent independent writes, see [`Write::stands_alone`], may run
-/// concurrently) and stops at the first failure. It follows these rules:
+/// concurrently) and stops at the first failure of one that the rest depends on ([`Write::needs_success`]). It follows
+/// these rules:
 ///
 /// - An update is conditional on the observed resource version, or on the version that an earlier write of the same
 ///   step produced. If the object has changed since, the rest of the step is dropped and the next reconciliation
@@ -278,7 +279,7 @@ impl Write {
     /// Returns true if the stages need the result of the write.
     #[must_use]
     pub const fn is_question(&self) -> bool {
-        matches!(self, Self::Cloud(_) | Self::Evict(_))
+        matches!(self, Self::Cloud(_) | Self::Evict(_) | Self::DeletePod { .. })
     }
 
     /// Returns true if no other write of its kind changes the same object, so that adjacent writes may be executed
@@ -286,6 +287,21 @@ impl Write {
     #[must_use]
     pub const fn stands_alone(&self) -> bool {
         matches!(self, Self::CreateClaim(_) | Self::Nominate { .. } | Self::PodDeletionCost { .. } | Self::Event(_))
+    }
+
+    /// Returns true if the rest of the step is dropped when the write fails. A failed event does not stop the step,
+    /// and a failed eviction or deletion of a pod has an answer that says so: an admission policy of one namespace must
+    /// not keep the pods of the others on the node.
+    #[must_use]
+    pub const fn needs_success(&self) -> bool {
+        !matches!(
+            self,
+            Self::Event(_)
+                | Self::Evict(_)
+                | Self::DeletePod { .. }
+                | Self::Nominate { .. }
+                | Self::PodDeletionCost { .. }
+        )
     }
 
     /// Returns the name of the write in metrics and logs.

@@ -11,7 +11,7 @@ use muster_api::annotations::POD_DELETION_COST;
 use muster_api::nodeclaim::NodeClaimStatus;
 use muster_api::{NodeClaim, NodePool};
 use muster_cloud::{CloudError, Instance};
-use muster_stages::lifecycle::Answers;
+use muster_stages::lifecycle::{Answers, Eviction};
 use muster_stages::step::{Call, Event, EventType, MetaChange, Step, Subject, Write};
 use serde_json::Value;
 
@@ -65,12 +65,12 @@ impl Controller {
         Ok(flow)
     }
 
-    /// Applies a step, without letting the world react. Returns [`Flow::Drop`] if a write was refused; writes after it
-    /// are applied only if that one stands alone.
+    /// Applies a step, without letting the world react. Returns [`Flow::Drop`] if a write was refused that the rest
+    /// depends on; writes after it are applied only if that one stands alone.
     pub(super) fn carry_each(&mut self, step: &Step, carriage: &mut Carriage, world: &mut World) -> Result<Flow, Stop> {
         let mut flow = Flow::On;
         for write in &step.writes {
-            if self.carry(write, carriage, world)? == Flow::Drop {
+            if self.carry(write, carriage, world)? == Flow::Drop && write.needs_success() {
                 flow = Flow::Drop;
                 if !write.stands_alone() {
                     break;
@@ -134,7 +134,16 @@ impl Controller {
                 carriage.answers.evictions.insert(pod.uid.clone(), answer);
                 Ok(())
             }
-            Write::DeletePod { pod, grace } => world.api.end_pod(&path_of(pod), Some(&pod.uid), *grace, now),
+            Write::DeletePod { pod, grace } => {
+                let ended = world.api.end_pod(&path_of(pod), Some(&pod.uid), *grace, now);
+                let answer = match ended {
+                    Ok(()) | Err(Refused::Conflict | Refused::NotFound) => Eviction::Forced,
+                    Err(Refused::Invalid(why)) => Eviction::Failed(why.to_owned()),
+                    Err(Refused::AlreadyExists) => Eviction::Failed("a pod of its name exists".to_owned()),
+                };
+                carriage.answers.evictions.insert(pod.uid.clone(), answer);
+                ended
+            }
             Write::Cloud(call) => {
                 ask(call, &mut carriage.answers, world, now);
                 Ok(())

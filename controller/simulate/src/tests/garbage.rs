@@ -263,7 +263,7 @@ fn no_broken_script_panics() {
     run(0x6761_7262, 2_000, 16);
 }
 
-/// `cargo test --release -p muster-controller --lib garbage -- --ignored`
+/// `cargo test --release -p muster-simulate --lib garbage -- --ignored`
 #[test]
 #[ignore = "scale: minutes, in an optimised build"]
 fn no_broken_script_of_fifty_thousand_panics() {

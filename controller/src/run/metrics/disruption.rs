@@ -1,6 +1,6 @@
 //! Metrics of disruption.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,9 +18,13 @@ use super::{label, mode_of, policy_of};
 #[derive(Debug, Clone)]
 pub(super) struct Disruption {
     series: Series,
-    /// Name and cause of the last command begun: its replacements are created right after its marks.
-    last: Arc<Mutex<Option<(String, Cause)>>>,
+    /// Names and causes of the last commands begun, the newest last: their replacements are created right after their
+    /// marks, which are written again when a claim is released.
+    last: Arc<Mutex<VecDeque<(String, Cause)>>>,
 }
+
+/// Commands that are remembered: more than begin within the seconds in which one creates its claims.
+const REMEMBERED: usize = 64;
 
 /// Causes to which budgets apply.
 const VOLUNTARY: [Cause; 3] = [Cause::Empty, Cause::Underutilized, Cause::Drifted];
@@ -69,7 +73,12 @@ impl Disruption {
     pub(super) fn marked(&self, change: &MetaChange) {
         let mark = change.annotations.get(annotations::DISRUPTION).and_then(Option::as_deref).and_then(Mark::read);
         if let Some(mark) = mark {
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((mark.command, mark.cause));
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            if last.iter().all(|(command, _)| *command != mark.command) {
+                last.push_back((mark.command, mark.cause));
+                let old = last.len().saturating_sub(REMEMBERED);
+                last.drain(..old);
+            }
         }
     }
 
@@ -81,10 +90,8 @@ impl Disruption {
         }
         let command = said(annotations::REPLACES);
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match (command, &*last) {
-            (Some(command), Some((last, cause))) if command == last => reason(*cause),
-            _ => "provisioned".to_owned(),
-        }
+        let found = command.and_then(|command| last.iter().find(|(name, _)| name == command));
+        found.map_or_else(|| "provisioned".to_owned(), |(_, cause)| reason(*cause))
     }
 
     /// Records that the first step of a command was executed, which marks some of these claims of NodePools.
@@ -225,6 +232,9 @@ mod tests {
         assert_eq!(metrics.reason_of(&claim), "provisioned");
         claim.metadata.annotations = Some([(annotations::REPLACES.to_owned(), "c1".to_owned())].into());
         assert_eq!(metrics.reason_of(&claim), "underutilized");
+        let other = Mark { command: "c2".to_owned(), cause: Cause::Drifted, ..mark.clone() };
+        metrics.marked(&MetaChange::default().annotation(annotations::DISRUPTION, other.write()));
+        assert_eq!(metrics.reason_of(&claim), "underutilized", "another command has begun since");
         let mut page = Page::default();
         metrics.series.write(&mut page);
         let text = page.text();

@@ -12,7 +12,7 @@ use super::Mark;
 use super::deadlines::{self, Otherwise};
 use super::objection::objection;
 use super::observed_command::{Candidate, ObservedCommand, is_leaving, name};
-use super::rollback::{rollback, unmark};
+use super::rollback::{rollback, size, unmark};
 use super::start::told;
 use super::taint::{disruption_taint, keep_away};
 use crate::lifecycle::{condition, interruption};
@@ -97,18 +97,24 @@ pub fn progress(observed: &ObservedCommand<'_>, now: Timestamp) -> Step {
     }
 }
 
-/// Releases candidates with an objection and continues with the rest; if the rest does not pay for the replacements any
-/// more, rolls back the whole command.
+/// Releases the candidates with objections and continues with the rest; if what remains does not pay for the
+/// replacements any more, rolls back the whole command.
 fn dropped_out(observed: &ObservedCommand<'_>, staying: &[(&Candidate<'_>, Mark)], now: Timestamp) -> Option<Step> {
     let objections: Vec<Option<String>> = staying
         .iter()
         .map(|(candidate, mark)| objection(candidate, mark.cause, mark.pods, observed.pause, now))
         .collect();
-    let first = objections.iter().flatten().next()?;
+    let all: Vec<&Candidate<'_>> = staying.iter().map(|(candidate, _)| *candidate).collect();
+    let size = size(&all);
+    let Some(why) = objections.iter().flatten().next() else {
+        // A release was begun, and its objection is gone: the claim stays in the command, and counts.
+        let writes = recounted(staying, size);
+        return (!writes.is_empty()).then(|| Step::act(writes));
+    };
     let (_, mark) = staying.first()?;
     let others = objections.iter().filter(|objection| objection.is_none()).count();
-    // Marked claims that are not among the candidates any more have been deleted.
-    let gone = mark.candidates.saturating_sub(staying.len());
+    // Marked claims that are not among the candidates any more have been deleted, since releases lower the size.
+    let gone = size.saturating_sub(staying.len());
     let left: f64 = staying
         .iter()
         .zip(&objections)
@@ -117,17 +123,36 @@ fn dropped_out(observed: &ObservedCommand<'_>, staying: &[(&Candidate<'_>, Mark)
         .sum();
     let pays = mark.cause != Cause::Underutilized || gone > 0 || left > mark.cost;
     if mark.replacements.is_empty() || others == 0 || !pays {
-        let all: Vec<&Candidate<'_>> = staying.iter().map(|(candidate, _)| *candidate).collect();
-        return Some(rollback(observed, &all, first));
+        return Some(rollback(observed, &all, why));
     }
+    // Those that are released lose their marks one after the other. The mark of the first keeps the size, that of each
+    // other says what the size is once those before it are released, and those that stay have what is left. The largest
+    // counts, so wherever this is interrupted, the size is that of the claims that still have marks, and of those that
+    // were deleted: none that was released passes for deleted.
+    let released = staying.iter().zip(&objections).filter_map(|(one, why)| Some((one, why.as_ref()?)));
+    let rest: Vec<_> =
+        staying.iter().zip(&objections).filter(|(_, why)| why.is_none()).map(|(one, _)| one.clone()).collect();
     let mut writes = Vec::new();
-    for ((candidate, _), objection) in staying.iter().zip(&objections) {
-        if let Some(why) = objection {
-            writes.push(told(candidate, events::DISRUPTION_TAKEN_BACK, &format!("the node is kept: {why}")));
-            writes.extend(unmark(candidate));
-        }
+    for (before, (one, _)) in released.clone().enumerate() {
+        writes.extend(recounted(std::slice::from_ref(one), size.saturating_sub(before)));
+    }
+    writes.extend(recounted(&rest, size.saturating_sub(staying.len() - rest.len())));
+    for ((candidate, _), why) in released {
+        writes.push(told(candidate, events::DISRUPTION_TAKEN_BACK, &format!("the node is kept: {why}")));
+        writes.extend(unmark(candidate));
     }
     Some(Step::act(writes))
+}
+
+/// Returns the writes that set the size of the command in the marks that have another one.
+fn recounted(marked: &[(&Candidate<'_>, Mark)], size: usize) -> Vec<Write> {
+    let differs = marked.iter().filter(|(_, mark)| mark.candidates != size);
+    let write = |(candidate, mark): &(&Candidate<'_>, Mark)| {
+        let mark = Mark { candidates: size, ..mark.clone() };
+        let change = MetaChange::default().annotation(annotations::DISRUPTION, mark.write());
+        Write::ClaimMeta { name: candidate.name(), change }
+    };
+    differs.map(write).collect()
 }
 
 fn outcome(observed: &ObservedCommand<'_>, mark: &Mark, now: Timestamp) -> Progress {

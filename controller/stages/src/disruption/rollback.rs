@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::Taint;
 use muster_api::conditions::nodeclaim;
 use muster_api::{annotations, events};
+use muster_scheduling::disrupt::Cause;
 
 use super::observed_command::{Candidate, ObservedCommand, is_leaving, name};
 use super::start::told;
@@ -17,8 +18,7 @@ pub(super) fn rollback(observed: &ObservedCommand<'_>, candidates: &[&Candidate<
     let message = format!("the node is kept: {why}");
     writes.extend(candidates.iter().map(|candidate| told(candidate, events::DISRUPTION_TAKEN_BACK, &message)));
     // Candidates that are already being deleted need their replacements.
-    let expected = candidates.first().and_then(|one| one.mark()).map_or(0, |mark| mark.candidates);
-    if candidates.len() >= expected {
+    if candidates.len() >= size(candidates) {
         let unused = observed.replacements.iter().filter(|one| !is_leaving(one.claim) && !one.is_used());
         writes.extend(unused.map(|one| Write::DeleteClaim {
             name: name(one.claim).to_owned(),
@@ -32,10 +32,25 @@ pub(super) fn rollback(observed: &ObservedCommand<'_>, candidates: &[&Candidate<
     Step::act(writes)
 }
 
+/// Returns the number of claims of the command, without those that it has released: those that are missing among the
+/// `candidates`, all that are marked and stay, have been deleted. While a release is under way the marks disagree, and
+/// the largest number counts: it includes the claim that is being released, which is one of the candidates until it
+/// loses its mark.
+pub(super) fn size(candidates: &[&Candidate<'_>]) -> usize {
+    candidates.iter().filter_map(|one| one.mark()).map(|mark| mark.candidates).max().unwrap_or(0)
+}
+
 /// Returns the writes that remove all traces of the command from the candidate; its mark is removed last.
 pub(super) fn unmark(candidate: &Candidate<'_>) -> Vec<Write> {
     let mut writes = cleared(candidate);
-    let change = MetaChange::default().without_annotation(annotations::DISRUPTION).against(&candidate.claim.metadata);
+    let mut change = MetaChange::default().without_annotation(annotations::DISRUPTION);
+    // The command writes the end of the drain before it deletes the claim. If that outlived the command, a later one
+    // would end the pods without a drain. One of a deletion under way is kept.
+    let is_bounded = candidate.mark().is_some_and(|mark| matches!(mark.cause, Cause::Unhealthy | Cause::Broken));
+    if is_bounded && !candidate.is_leaving() {
+        change = change.without_annotation(annotations::NODECLAIM_TERMINATION_TIMESTAMP);
+    }
+    let change = change.against(&candidate.claim.metadata);
     if !change.is_empty() {
         writes.push(Write::ClaimMeta { name: candidate.name(), change });
     }

@@ -164,7 +164,7 @@ pub struct Answers {
     pub reboot: Option<Result<(), CloudError>>,
     /// Result of tagging it.
     pub tag: Option<Result<(), CloudError>>,
-    /// Results of evictions, by UID of the pod.
+    /// Results of evictions and of forced deletions, by UID of the pod.
     pub evictions: BTreeMap<String, Eviction>,
 }
 
@@ -173,6 +173,8 @@ pub struct Answers {
 pub enum Eviction {
     /// The pod is being deleted or gone, or another pod has its name.
     Done,
+    /// The same, by a deletion that budgets do not hold back.
+    Forced,
     /// A PodDisruptionBudget does not allow the eviction now (429); the message names it.
     Blocked(String),
     /// More than one PodDisruptionBudget selects the pod, which the API server rejects (500).
@@ -321,8 +323,8 @@ impl DisruptionBlocker {
         if text == "true" {
             return Self::Forever;
         }
-        match (text.parse::<muster_api::Span>(), started) {
-            (Ok(span), Some(started)) => Self::Until(muster_cloud::after(started, span.0)),
+        match (muster_api::go_duration(text), started) {
+            (Ok(span), Some(started)) => Self::Until(muster_cloud::after(started, span)),
             // The duration begins with the start of the pod.
             (Ok(_), None) => Self::Forever,
             (Err(_), _) => Self::None,

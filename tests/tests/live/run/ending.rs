@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
 use muster_tests::cluster::Delays;
 use muster_tests::meter::{conflicts, writes};
 use muster_tests::wait::{self, Selection};
@@ -54,6 +56,39 @@ async fn nodes_that_end_at_once_take_few_writes_each() {
 #[ignore = "scale: minutes, and its figures are those of an optimised program"]
 async fn hundred_nodes_end_at_once() {
     ended_at_once(100, SOON * 5).await;
+}
+
+#[tokio::test]
+async fn a_drain_whose_time_is_over_ends_and_leaves_daemons_alone() {
+    let ground = Ground::new("run suite").await;
+    ground.small_nodes(&json!({}), &json!({"consolidateAfter": "Never"})).await;
+    let bounded = r#"{"spec":{"template":{"spec":{"terminationGracePeriod":"15s"}}}}"#;
+    ground.cluster().kubectl(&["patch", "nodepool", "general", "--type=merge", "-p", bounded]).await.unwrap();
+    let containers = json!([{"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}]);
+    let daemon = json!({"metadata": {"labels": {"app": "agent"}}, "spec": {"tolerations": [{"operator": "Exists"}], "containers": containers}});
+    let held = json!({"metadata": {"labels": {"app": "web"}, "annotations": {"karpenter.sh/do-not-disrupt": "true"}},
+        "spec": {"terminationGracePeriodSeconds": 5, "containers": containers}});
+    let of = |kind: &str, name: &str, template: &serde_json::Value| {
+        json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": name}}, "template": template}})
+    };
+    ground.apply(&[of("DaemonSet", "agent", &daemon), of("Deployment", "web", &held)]).await;
+    let _replica = ground.replica("muster");
+    ground.running(1, SOON).await;
+    let runs =
+        |pods: &[Pod]| pods.iter().any(|pod| pod.status.as_ref().and_then(|it| it.phase.as_deref()) == Some("Running"));
+    let daemons = Selection::labelled("app=agent");
+    wait::until_all(ground.pods(), daemons, SOON, "the daemon runs", runs).await.unwrap();
+    let claims = ground.claims().list(&ListParams::default()).await.unwrap();
+    let name = claims.items[0].name_any();
+    ground.claims().delete(&name, &DeleteParams::default()).await.unwrap();
+    wait::until_gone(ground.claims(), &name, SOON).await.unwrap();
+    let all: Api<Event> = Api::namespaced(ground.client(), "default");
+    let told = all.list(&ListParams::default()).await.unwrap();
+    let ended = told.items.iter().filter(|event| event.reason.as_deref() == Some("Disrupted"));
+    let ended: Vec<&str> = ended.filter_map(|event| event.involved_object.name.as_deref()).collect();
+    assert!(ended.iter().any(|pod| pod.starts_with("web-")), "{ended:?}");
+    assert!(!ended.iter().any(|pod| pod.starts_with("agent-")), "{ended:?}");
 }
 
 #[tokio::test]

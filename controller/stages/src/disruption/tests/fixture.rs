@@ -6,10 +6,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use muster_api::{NodeClaim, NodePool, annotations, labels, taints};
 use muster_scheduling::disrupt::{Cause, Method};
 
-use super::super::{Candidate, Leaver, Mark, ObservedCommand, Order, Replacement, Timing};
+use super::super::{Candidate, Leaver, Mark, ObservedCommand, Order, Replacement, Timing, is_marked, mark_of};
 use crate::lifecycle::pause::Pause;
 use crate::lifecycle::tests::fixture::{Fixture as Claim, at};
 use crate::lifecycle::{Resident, Status, judged, set_condition};
+use crate::step::{Step, Write};
 
 pub(super) struct Going {
     pub(super) claim: NodeClaim,
@@ -52,10 +53,13 @@ fn node(name: &str) -> Node {
     }
 }
 
+fn going(name: &str) -> Going {
+    Going { claim: claim(name), node: node(&format!("node-{name}")), promised_to: None }
+}
+
 impl Fixture {
     /// Nothing is decided yet; `node-1`'s residents live on the node of `x`.
     pub(super) fn new() -> Self {
-        let going = |name: &str| Going { claim: claim(name), node: node(&format!("node-{name}")), promised_to: None };
         Self {
             claims: vec![going("x"), going("y")],
             replacement: None,
@@ -68,14 +72,25 @@ impl Fixture {
 
     /// Since second 1000 both are to go for `x-new`, which is being launched.
     pub(super) fn waiting() -> Self {
+        Self::new().marked()
+    }
+
+    /// The same with a third claim, `z`.
+    pub(super) fn three() -> Self {
         let mut fixture = Self::new();
-        for going in &mut fixture.claims {
+        fixture.claims.push(going("z"));
+        fixture.marked()
+    }
+
+    fn marked(mut self) -> Self {
+        let candidates = self.claims.len();
+        for going in &mut self.claims {
             let mark = Mark {
                 command: "command".to_owned(),
                 cause: Cause::Underutilized,
                 method: Method::MultiNode.name().to_owned(),
                 since: at(1000),
-                candidates: 2,
+                candidates,
                 pods: 0,
                 price: 0.2,
                 cost: 0.1,
@@ -93,8 +108,42 @@ impl Fixture {
         new.launched();
         new.claim.metadata.name = Some("x-new".to_owned());
         new.annotate(annotations::REPLACES, "command");
-        fixture.replacement = Some(Coming { claim: new.claim, residents: Vec::new() });
-        fixture
+        self.replacement = Some(Coming { claim: new.claim, residents: Vec::new() });
+        self
+    }
+
+    /// The first `count` writes of the step have been executed.
+    pub(super) fn written(&mut self, step: &Step, count: usize) {
+        for write in step.writes.iter().take(count) {
+            match write {
+                Write::ClaimMeta { name, change } => change.apply(&mut self.named(name).claim.metadata),
+                Write::ClaimStatus { name, status } => self.named(name).claim.status = Some((**status).clone()),
+                Write::Node { name, change } => {
+                    let node = &mut self.named(name.trim_start_matches("node-")).node;
+                    change.meta.apply(&mut node.metadata);
+                    node.spec.as_mut().unwrap().taints.clone_from(&change.taints);
+                }
+                _ => {}
+            }
+        }
+        self.claims.retain(|one| is_marked(&one.claim));
+    }
+
+    fn named(&mut self, name: &str) -> &mut Going {
+        self.claims.iter_mut().find(|one| one.claim.metadata.name.as_deref() == Some(name)).unwrap()
+    }
+
+    /// The sizes of the command in its marks.
+    pub(super) fn sizes(&self) -> Vec<usize> {
+        self.claims.iter().filter_map(|one| mark_of(&one.claim)).map(|mark| mark.candidates).collect()
+    }
+
+    /// The write of another size to the mark of a claim, in words.
+    pub(super) fn recounted(&self, number: usize, candidates: usize) -> String {
+        let claim = &self.claims[number].claim;
+        let mark = Mark { candidates, ..mark_of(claim).unwrap() };
+        let name = claim.metadata.name.as_deref().unwrap();
+        format!("claim {name}: {}={}", annotations::DISRUPTION, mark.write())
     }
 
     pub(super) fn initialize(&mut self) {
@@ -137,7 +186,7 @@ impl Fixture {
     }
 
     pub(super) fn remark(&mut self, number: usize, change: impl FnOnce(&mut Mark)) {
-        let mut mark = super::super::mark_of(&self.claims[number].claim).unwrap();
+        let mut mark = mark_of(&self.claims[number].claim).unwrap();
         change(&mut mark);
         self.annotate_claim(number, annotations::DISRUPTION, &mark.write());
     }

@@ -3,6 +3,7 @@
 mod fixture;
 pub(super) mod planner;
 mod savings;
+mod taken_back;
 
 use std::time::Duration;
 
@@ -268,13 +269,14 @@ fn objections() {
         let mut fixture = Fixture::waiting();
         unusual(&mut fixture);
         let step = fixture.look(|observed| progress(observed, at(1040)));
-        let mut expected = vec![format!("event DisruptionTakenBack about y: the node is kept: {why}")];
+        let event = format!("event DisruptionTakenBack about y: the node is kept: {why}");
+        let mut expected = vec![fixture.recounted(0, 1), event];
         expected.extend(ALONE.map(str::to_owned));
         assert_eq!(in_words(&step), expected);
         // The rest goes on, and ends.
         let mut fixture = Fixture::waiting();
         unusual(&mut fixture);
-        fixture.claims.remove(1);
+        fixture.written(&step, step.writes.len());
         fixture.initialize();
         let step = fixture.look(|observed| progress(observed, at(1041)));
         assert_eq!(in_words(&step)[1], "delete claim x: underutilized");

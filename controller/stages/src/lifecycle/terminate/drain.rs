@@ -55,10 +55,6 @@ pub(in crate::lifecycle) fn drain(seen: &Seen<'_>, node: &Node, bounds: Bounds, 
     let node_name = name(node);
     let started = bounds.started;
     let residents: Vec<&Resident> = seen.residents.iter().filter(|one| one.node == node_name).collect();
-    let forced = end_by_force(seen, &residents, bounds, now);
-    if !forced.is_empty() {
-        return Some(Drain::act(forced));
-    }
     let waiting: Vec<&Resident> = residents.iter().copied().filter(|one| must_leave(one, now)).collect();
     let Some(tier) = waiting.iter().map(|one| tier(one)).min() else {
         let earliest = after(started, SHORTEST_DRAIN);
@@ -71,18 +67,22 @@ pub(in crate::lifecycle) fn drain(seen: &Seen<'_>, node: &Node, bounds: Bounds, 
     let settled = volumes_first(seen, &mut ours, started, now);
     let evictions = &seen.answers.evictions;
     let is_free = |one: &&&Resident| one.deleted_at.is_none() && !one.hold.is_on(now);
-    let unasked: Vec<Write> = ours
-        .iter()
-        .filter(|one| is_free(one) && !evictions.contains_key(&one.pod.uid))
-        .map(|one| Write::Evict(one.pod.clone()))
-        .collect();
-    if !unasked.is_empty() {
-        return Some(Drain::act(unasked));
+    // Both are in one step, since a forced deletion may be refused for ever.
+    let is_unasked = |one: &Resident| !evictions.contains_key(&one.pod.uid);
+    let late = residents.iter().filter(|one| is_unasked(one) && is_due(one, bounds, now));
+    let mut writes: Vec<Write> = late.map(|one| end_by_force(one, bounds, now)).collect();
+    let unasked = ours.iter().filter(|one| is_free(one) && !is_due(one, bounds, now) && is_unasked(one));
+    writes.extend(unasked.map(|one| Write::Evict(one.pod.clone())));
+    if !writes.is_empty() {
+        return Some(Drain::act(writes));
     }
     let message = blocked(&ours, seen, now).map_or_else(|| UNDER_WAY.to_owned(), |why| format!("{UNDER_WAY}: {why}"));
     let mut step = Step::until(next_look(&ours, &residents, bounds, now)).or_sooner(settled);
-    let gone = residents.iter().filter(|one| evictions.get(&one.pod.uid) == Some(&Eviction::Done));
-    step.writes.extend(gone.map(|one| evicted(seen, one)));
+    step.writes.extend(residents.iter().filter_map(|one| match evictions.get(&one.pod.uid)? {
+        Eviction::Done => Some(evicted(seen, one)),
+        Eviction::Forced => Some(ended(seen, one)),
+        Eviction::Blocked(_) | Eviction::Ambiguous(_) | Eviction::Failed(_) => None,
+    }));
     Some(Drain { step, message: Some(message) })
 }
 
@@ -119,25 +119,31 @@ fn tier(pod: &Resident) -> u8 {
     u8::from(pod.is_critical) * 2 + u8::from(pod.is_daemon)
 }
 
-/// Returns the forced deletion of pods whose grace period would end after the deadline: they get the remaining time,
-/// regardless of budgets, tiers and annotations.
-fn end_by_force(seen: &Seen<'_>, residents: &[&Resident], bounds: Bounds, now: Timestamp) -> Vec<Write> {
-    let Some(deadline) = bounds.deadline else { return Vec::new() };
-    let is_due = |pod: &&&Resident| ends_late(pod, deadline) && after(now, pod.grace) >= deadline;
-    let end = |pod: &&Resident| {
-        let left = Duration::try_from(deadline.duration_since(now)).unwrap_or_default();
-        let grace = left.max(Duration::from_secs(1));
-        let message = format!("ended because the termination grace period of NodeClaim `{}` is over", seen.name());
-        let event = Event { about: pod.pod.clone(), kind: EventType::Warning, reason: events::DISRUPTED, message };
-        [Write::Event(event), Write::DeletePod { pod: pod.pod.clone(), grace }]
-    };
-    residents.iter().filter(is_due).flat_map(end).collect()
+/// Returns the event of a pod that was deleted by force.
+fn ended(seen: &Seen<'_>, pod: &Resident) -> Write {
+    let message = format!("ended because the termination grace period of NodeClaim `{}` is over", seen.name());
+    Write::Event(Event { about: pod.pod.clone(), kind: EventType::Warning, reason: events::DISRUPTED, message })
 }
 
-/// Returns true if the pod will be on the node after the deadline unless it is deleted by force.
-fn ends_late(pod: &Resident, deadline: Timestamp) -> bool {
-    let ends_in_time = pod.deleted_at.is_some_and(|end| end <= after(deadline, Duration::from_secs(1)));
-    !pod.is_mirror && !pod.is_terminal && !ends_in_time
+/// Returns the forced deletion of a pod, which gets the time that is left.
+fn end_by_force(pod: &Resident, bounds: Bounds, now: Timestamp) -> Write {
+    let left = bounds.deadline.and_then(|deadline| Duration::try_from(deadline.duration_since(now)).ok());
+    Write::DeletePod { pod: pod.pod.clone(), grace: left.unwrap_or_default().max(Duration::from_secs(1)) }
+}
+
+/// Returns true if it is time to delete the pod by force: its grace period would end after the deadline. Budgets, tiers
+/// and annotations do not hold it back.
+fn is_due(pod: &Resident, bounds: Bounds, now: Timestamp) -> bool {
+    bounds.deadline.is_some_and(|end| ends_late(pod, end, now) && after(now, pod.grace) >= end)
+}
+
+/// Returns true if the drain waits for the pod, and it will be on the node after the deadline unless it is deleted by
+/// force.
+fn ends_late(pod: &Resident, deadline: Timestamp, now: Timestamp) -> bool {
+    // After the deadline a forced deletion still leaves a second: another one would not end the pod any sooner.
+    let earliest = after(deadline.max(now), Duration::from_secs(1));
+    let ends_in_time = pod.deleted_at.is_some_and(|end| end <= earliest);
+    must_leave(pod, now) && !ends_in_time
 }
 
 /// Returns the reasons why pods of the tier stay: budgets, annotations, errors.
@@ -146,14 +152,12 @@ fn blocked(tier: &[&&Resident], seen: &Seen<'_>, now: Timestamp) -> Option<Strin
         if pod.deleted_at.is_some() {
             return None;
         }
-        if pod.hold.is_on(now) {
-            return Some("karpenter.sh/do-not-disrupt".to_owned());
-        }
-        match seen.answers.evictions.get(&pod.pod.uid)? {
-            Eviction::Done => None,
-            Eviction::Blocked(message) | Eviction::Ambiguous(message) | Eviction::Failed(message) => {
+        match seen.answers.evictions.get(&pod.pod.uid) {
+            Some(Eviction::Done | Eviction::Forced) => None,
+            Some(Eviction::Blocked(message) | Eviction::Ambiguous(message) | Eviction::Failed(message)) => {
                 Some(message.clone())
             }
+            None => pod.hold.is_on(now).then(|| "karpenter.sh/do-not-disrupt".to_owned()),
         }
     };
     let all: Vec<String> = tier
@@ -183,7 +187,7 @@ fn next_look(tier: &[&&Resident], residents: &[&Resident], bounds: Bounds, now: 
         _ => None,
     });
     let force = bounds.deadline.into_iter().flat_map(|end| {
-        let late = residents.iter().filter(move |pod| ends_late(pod, end));
+        let late = residents.iter().filter(move |pod| ends_late(pod, end, now));
         late.map(move |pod| end.checked_sub(pod.grace).unwrap_or(Timestamp::MIN))
     });
     let moments = stuck.chain(holds).chain(force).filter(|moment| *moment > now);

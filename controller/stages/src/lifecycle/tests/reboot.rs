@@ -131,6 +131,18 @@ fn requests() {
             &["evict web"],
         ),
         (
+            "A pod that tolerates disruption is left alone, though it takes longer to end than the drain may.",
+            |it| {
+                requested(it);
+                it.nodes[0].spec.as_mut().unwrap().taints = Some(vec![taints::rebooting()]);
+                it.annotate(annotations::REBOOT_TERMINATION_GRACE_PERIOD, "20s");
+                it.residents = vec![resident("agent")];
+                it.residents[0].tolerates_disruption = true;
+            },
+            1006,
+            &["claim x: karpenter.sh/reboot-pre-boot-id=1 muster.dev/reboots=1970-01-01T00:16:46Z"],
+        ),
+        (
             "Before the call the boot and the time are noted.",
             |it| {
                 requested(it);

@@ -195,22 +195,18 @@ fn pods_that_stay() {
     ]);
 }
 
+/// One pod that keeps its node, until second 1200.
+fn limited(it: &mut Fixture) {
+    pods(it);
+    it.residents.truncate(1);
+    it.residents[0].hold = DisruptionBlocker::Forever;
+    let message = "Draining: `shop/web`: karpenter.sh/do-not-disrupt";
+    it.judge(nodeclaim::DRAINED, Status::Unknown, "Draining", message, 1000);
+    it.annotate(annotations::NODECLAIM_TERMINATION_TIMESTAMP, "1970-01-01T00:20:00Z");
+}
+
 #[test]
 fn the_grace_period() {
-    const DEADLINE: &str = "1970-01-01T00:20:00Z"; // second 1200
-    fn limited(it: &mut Fixture) {
-        pods(it);
-        it.residents.truncate(1);
-        it.residents[0].hold = DisruptionBlocker::Forever;
-        it.judge(
-            nodeclaim::DRAINED,
-            Status::Unknown,
-            "Draining",
-            "Draining: `shop/web`: karpenter.sh/do-not-disrupt",
-            1000,
-        );
-        it.annotate(annotations::NODECLAIM_TERMINATION_TIMESTAMP, DEADLINE);
-    }
     check(&[
         (
             "A pod that keeps its node does so until just the time is left that it takes to end.",
@@ -225,18 +221,33 @@ fn the_grace_period() {
                 it.nodes[0].spec.as_mut().unwrap().taints = None;
             },
             1200,
-            &[
-                "event Disrupted about web: ended because the termination grace period of NodeClaim `x` is over",
-                "delete pod web within 1 s",
-            ],
+            &["delete pod web within 1 s"],
         ),
+        ("Then it is deleted with the time that is left.", limited, 1170, &["delete pod web within 30 s"]),
         (
-            "Then it is deleted with the time that is left.",
-            limited,
+            "It is told once that is done.",
+            |it| {
+                limited(it);
+                it.answers.evictions.insert("uid-web".to_owned(), Eviction::Forced);
+            },
             1170,
             &[
                 "event Disrupted about web: ended because the termination grace period of NodeClaim `x` is over",
-                "delete pod web within 30 s",
+                "status: Drained=Unknown Draining: Draining, Initialized=True, Launched=True, Registered=True",
+                "look again at 1180",
+            ],
+        ),
+        (
+            "A deletion that is denied is the reason why the drain goes on.",
+            |it| {
+                limited(it);
+                it.answers.evictions.insert("uid-web".to_owned(), Eviction::Failed("denied by a policy".to_owned()));
+            },
+            1170,
+            &[
+                "event FailedDraining about x: Draining: `shop/web`: denied by a policy",
+                "status: Drained=Unknown Draining: Draining: `shop/web`: denied by a policy, Initialized=True, Launched=True, Registered=True",
+                "look again at 1180",
             ],
         ),
         (
@@ -246,10 +257,7 @@ fn the_grace_period() {
                 it.residents[0].grace = Duration::from_secs(1);
             },
             1300,
-            &[
-                "event Disrupted about web: ended because the termination grace period of NodeClaim `x` is over",
-                "delete pod web within 1 s",
-            ],
+            &["delete pod web within 1 s"],
         ),
         (
             "Pods of later tiers are looked at as well: the one that takes longest to end is the first.",
@@ -284,6 +292,94 @@ fn the_grace_period() {
             1200,
             &["status: Drained=True, Initialized=True, Launched=True, Registered=True, VolumesDetached=False \
                TerminationGracePeriodElapsed: left attached: `pv-1`"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_forced_deletion_does_not_keep_the_other_pods() {
+    check(&[
+        (
+            "Pods that have time are evicted meanwhile, whatever becomes of the deletion.",
+            |it| {
+                limited(it);
+                it.residents.push(Resident { grace: Duration::from_secs(5), ..resident("log") });
+            },
+            1170,
+            &["delete pod web within 30 s", "evict log"],
+        ),
+        (
+            "With the answer, nothing is deleted twice.",
+            |it| {
+                limited(it);
+                it.residents.push(Resident { grace: Duration::from_secs(5), ..resident("log") });
+                it.answers.evictions.insert("uid-log".to_owned(), Eviction::Done);
+                it.answers.evictions.insert("uid-web".to_owned(), Eviction::Forced);
+            },
+            1170,
+            &[
+                "event Disrupted about web: ended because the termination grace period of NodeClaim `x` is over",
+                "event Evicted about log: Evicted pod: the node is being terminated",
+                "status: Drained=Unknown Draining: Draining, Initialized=True, Launched=True, Registered=True",
+                "look again at 1180",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn pods_that_are_left_alone_though_their_time_is_over() {
+    check(&[
+        (
+            "A pod that was deleted after the deadline is not deleted again.",
+            |it| {
+                limited(it);
+                it.residents[0].deleted_at = Some(at(1202));
+            },
+            1201,
+            &[
+                "status: Drained=Unknown Draining: Draining, Initialized=True, Launched=True, Registered=True",
+                "look again at 1262",
+            ],
+        ),
+        (
+            "One that will end long after the deadline is.",
+            |it| {
+                limited(it);
+                it.residents[0].deleted_at = Some(at(1500));
+            },
+            1201,
+            &["delete pod web within 1 s"],
+        ),
+        (
+            "If its kubelet does not end it within a minute, the node goes all the same.",
+            |it| {
+                limited(it);
+                it.residents[0].deleted_at = Some(at(1205));
+            },
+            1270,
+            &["status: Drained=True, Initialized=True, Launched=True, Registered=True, VolumesDetached=True"],
+        ),
+        (
+            "A daemon that tolerates disruption would come back: it is left alone.",
+            |it| {
+                limited(it);
+                it.residents[0].is_daemon = true;
+                it.residents[0].tolerates_disruption = true;
+            },
+            1200,
+            &["status: Drained=True, Initialized=True, Launched=True, Registered=True, VolumesDetached=True"],
+        ),
+        (
+            "Nor is it looked at when it would be time to delete it.",
+            |it| {
+                limited(it);
+                let agent =
+                    Resident { tolerates_disruption: true, grace: Duration::from_secs(60), ..resident("agent") };
+                it.residents.push(agent);
+            },
+            1139,
+            &["look again at 1170"],
         ),
     ]);
 }
