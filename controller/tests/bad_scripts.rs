@@ -127,6 +127,37 @@ fn names() {
 }
 
 #[test]
+fn offerings() {
+    let all = refuse_events(&[
+        ("a slip", "{at: 1h, runOut: {instanceType: a.larg, for: 1m}}"),
+        ("a pattern of nothing", "{at: 1h, runOut: {instanceType: '[', for: 1m}}"),
+        ("a zone of another region", "{at: 1h, runOut: {zone: us-east-1a, for: 1m}}"),
+        ("an interruption elsewhere", "{at: 1h, interrupt: {zone: x}}"),
+    ]);
+    insta::assert_snapshot!(all, @r"
+    === a slip
+    error: stdin: document 1, line 6: Simulation: field `spec.events[0].runOut.instanceType` is `a.larg`, and no instance type is named so
+
+    hint: did you mean `a.large`?
+
+    === a pattern of nothing
+    error: stdin: document 1, line 6: Simulation: field `spec.events[0].runOut.instanceType` is `[`, and no instance type is named so
+
+    hint: `muster types` lists all that there are
+
+    === a zone of another region
+    error: stdin: document 1, line 6: Simulation: field `spec.events[0].runOut.zone` is `us-east-1a`, and nothing is offered there
+
+    hint: there are `z1`, `z2`
+
+    === an interruption elsewhere
+    error: stdin: document 1, line 6: Simulation: field `spec.events[0].interrupt.zone` is `x`, and nothing is offered there
+
+    hint: there are `z1`, `z2`
+    ");
+}
+
+#[test]
 fn objects() {
     let patched = |kind: &str, name: &str, set: &str| {
         format!("{{at: 90m, patch: {{kind: {kind}, namespace: shop, name: {name}, set: {set}}}}}")

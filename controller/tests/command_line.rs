@@ -206,6 +206,47 @@ fn yaml_says_what_json_says() {
 }
 
 #[test]
+fn a_planned_claim_asks_for_no_more_values_than_it_lists() {
+    let zones = "        - {key: topology.kubernetes.io/zone, operator: Exists, minValues: 3}\n";
+    let pinned = pod("small", "1") + "  nodeSelector: {topology.kubernetes.io/zone: us-east-1a}\n";
+    let plan = json(&succeeds(&["plan", "-f", "-", "-o", "json"], &format!("{POOL}{zones}{pinned}")));
+    let requirements = plan["newNodes"][0]["requirements"].as_array().unwrap();
+    let zone = requirements.iter().find(|one| one["key"] == "topology.kubernetes.io/zone").unwrap();
+    assert_eq!((&zone["values"][0], &zone["minValues"]), (&"us-east-1a".into(), &1.into()), "{zone:#}");
+}
+
+#[test]
+fn kubelet_expressions_need_their_gate() {
+    let class = "---\napiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default}\nspec:\n  role: r\n  \
+                 amiSelectorTerms: [{alias: al2023@latest}]\n  subnetSelectorTerms: [{tags: {a: b}}]\n  \
+                 securityGroupSelectorTerms: [{tags: {a: b}}]\n  kubelet: {maxPods: max_pods - 2}\n";
+    let input = format!("{POOL}{}{class}", pod("small", "1"));
+    let plan = |gates: &str| json(&succeeds(&["plan", "-f", "-", "-o", "json", "--aws-feature-gates", gates], &input));
+    let refused = plan("NodeClassCEL=false");
+    let message = refused["unschedulable"][0]["message"].as_str().unwrap();
+    assert!(message.contains("`default` never becomes ready: KubeletExpressionsDisabled"), "{message}");
+    assert_eq!(plan("NodeClassCEL=true")["summary"]["scheduled"], 1);
+}
+
+/// The CRD counts only the values of `In`, and those of the operators with a number.
+#[test]
+fn requirements_of_pools_are_those_of_the_crd() {
+    for (requirement, expected) in [
+        ("{key: karpenter.k8s.aws/instance-family, operator: NotIn, values: []}", 1),
+        ("{key: karpenter.k8s.aws/instance-family, operator: Exists, values: [m5]}", 1),
+        ("{key: karpenter.k8s.aws/instance-family, operator: DoesNotExist, values: [m5]}", 0),
+    ] {
+        let input = format!("{POOL}        - {requirement}\n{}", pod("small", "1"));
+        let plan = json(&succeeds(&["plan", "-f", "-", "-o", "json"], &input));
+        assert_eq!(plan["summary"]["scheduled"], expected, "{requirement}");
+    }
+    let affinity = "  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: \
+                    [{matchExpressions: [{key: a, operator: NotIn, values: []}]}]}}}\n";
+    let message = fails(2, &["plan", "-f", "-"], &format!("{POOL}{}{affinity}", pod("small", "1")));
+    assert!(message.contains("values` is empty, which this operator does not allow"), "{message}");
+}
+
+#[test]
 fn strict_turns_a_pending_pod_into_a_no() {
     let input = format!("{POOL}{}{}", pod("small", "1"), pod("huge", "4000"));
     let lenient = muster(&["plan", "-f", "-", "-o", "json"], &input);
@@ -368,6 +409,26 @@ fn a_decision_names_each_managed_node_once_and_is_the_same_twice() {
     let mut named: Vec<&str> = going.chain(staying).map(|name| name.as_str().unwrap()).collect();
     named.sort_unstable();
     assert_eq!(named, ["huge", "idle-a", "idle-b", "left", "right"]);
+}
+
+#[test]
+fn what_others_wrote_commands_no_terminal() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disruption");
+    let catalogue = folder.join("../scenarios/catalogue.yaml").to_str().unwrap().to_owned();
+    let cluster = std::fs::read_to_string(folder.join("drift.yaml")).unwrap();
+    let cluster = cluster.replace("AMIDrift", r#"AMIDrift, message: "an image\e[31m\nall is well""#);
+    let arguments = ["disrupt", "-f", "-", "--catalog", &catalogue, "--now", "2026-11-21T12:00:00Z"];
+    let text = succeeds(&arguments, &cluster);
+    assert!(text.contains("  old: AMIDrift: an image\u{fffd}[31m\u{fffd}all is well\n"), "{text}");
+
+    let input = format!("{POOL}{}{}", pod(r#""a\e[2J""#, "1"), pod(r#""b\e[2J""#, "4000"));
+    let name = "a\u{1b}[2J";
+    for arguments in [&["plan", "-f", "-"][..], &["explain", "pod", name, "-f", "-"]] {
+        let text = succeeds(arguments, &input);
+        assert!(!text.contains('\u{1b}') && text.contains("a\u{fffd}[2J"), "{text}");
+    }
+    let message = fails(2, &["explain", "pod", "c\u{1b}[2J", "-f", "-"], &input);
+    assert!(!message.contains('\u{1b}') && message.contains("`default/c\u{fffd}[2J`"), "{message}");
 }
 
 #[test]

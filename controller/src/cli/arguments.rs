@@ -429,5 +429,7 @@ pub(crate) enum MinValuesPolicy {
     /// The node is not launched
     Strict,
     /// The requirement is lowered, and the node says so
+    // Karpenter and its chart write it as one word.
+    #[value(alias = "BestEffort")]
     BestEffort,
 }

@@ -1,6 +1,7 @@
 //! Tables of aligned columns.
 
 use super::palette::Palette;
+use super::printable::plain_name;
 
 /// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,9 +25,9 @@ impl<const N: usize> Grid<N> {
         Self { columns, rows: Vec::new() }
     }
 
-    /// Appends a row.
+    /// Appends a row. Cells are plain text: colours are not for them, and what others wrote must not end their lines.
     pub(crate) fn push(&mut self, row: [String; N]) {
-        self.rows.push(row);
+        self.rows.push(row.map(|cell| plain_name(&cell)));
     }
 
     /// Returns the lines of the table, indented by two, without trailing blanks.
@@ -72,5 +73,12 @@ mod tests {
            3  general
           12  gpu      tainted
         ");
+    }
+
+    #[test]
+    fn cells_are_plain() {
+        let mut grid = Grid::new([("NAME", Side::Left), ("NOTE", Side::Left)]);
+        grid.push(["a\u{1b}[2J".into(), "one\ntwo".into()]);
+        assert_eq!(grid.render(Palette::new(false)), "  NAME   NOTE\n  a\u{fffd}[2J  one\u{fffd}two\n");
     }
 }

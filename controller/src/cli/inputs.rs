@@ -5,15 +5,20 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
+use muster_api::conditions::reason::KUBELET_EXPRESSIONS_DISABLED;
+use muster_api::nodeclass::Ec2NodeClass;
+use muster_aws::AwsFeatureGates;
 use muster_manifest::snapshot::{self, DeviceSettings, ManagedNodes, Remarks, Settings, Snapshot};
 use muster_manifest::{self as manifest, DefaultSpread, Intake, Manifests, NodeClass, Owning};
 use muster_scheduling::model::Problem;
+use serde::Deserialize;
 
 use super::failure::Failure;
 use super::input_warnings;
 use super::live_cluster::{self, Scope};
 use super::palette::Palette;
 use super::prices::PriceWords;
+use super::printable::plain;
 use super::progress::Progress;
 use super::settings::{ClusterSource, Packing, Sources};
 use super::types::Supply;
@@ -50,6 +55,9 @@ pub(crate) fn read(
     progress.stage("reading manifests");
     intake.files(files, &mut stdin().lock())?;
     let mut manifests = intake.finish();
+    // Of a class of the cluster, its controller says whether it is ready.
+    let mut refused =
+        if cluster.is_none() { refuse_expressions(&mut manifests.node_classes, *aws_gates) } else { Vec::new() };
     if let Some(source) = cluster.as_ref().filter(|_| gates.capacity_buffer && !manifests.capacity_buffers.is_empty()) {
         let templates = read_some(Some(source), Scope::Templates, &[], progress)?;
         // The pods of these workloads have been read.
@@ -87,6 +95,7 @@ pub(crate) fn read(
     };
     let Snapshot { problem, managed_nodes, remarks, mut warnings, .. } =
         snapshot::assemble(&manifests, &settings, &|class: Option<&NodeClass>| catalogue.types(class))?;
+    warnings.append(&mut refused);
     warnings.append(&mut input_warnings::warnings(&manifests, &problem, &catalogue));
     warnings.extend_from_slice(gate_warnings);
     warnings.extend_from_slice(catalogue.warnings());
@@ -94,6 +103,28 @@ pub(crate) fn read(
     report(&manifests, &warnings, palette);
     let price_source = catalogue.price_source(manifests.node_classes.iter(), now);
     Ok(Inputs { problem, manifests, managed_nodes, remarks, price_source })
+}
+
+/// Closes the classes that `muster run` refuses because the gate of their kubelet expressions is off, and returns the
+/// warnings about them.
+pub(crate) fn refuse_expressions(classes: &mut [NodeClass], gates: AwsFeatureGates) -> Vec<String> {
+    let is_refused =
+        |class: &&mut NodeClass| !gates.node_class_cel && class.never_ready.is_none() && has_expressions(class);
+    let refuse = |class: &mut NodeClass| {
+        let reason = format!(
+            "{KUBELET_EXPRESSIONS_DISABLED}: spec.kubelet has an expression, and the gate `NodeClassCEL` is off: set \
+             `--aws-feature-gates NodeClassCEL=true`"
+        );
+        let warning = format!("{} `{}` will never become ready: {reason}", class.kind, class.name);
+        class.never_ready = Some(reason);
+        warning
+    };
+    classes.iter_mut().filter(is_refused).map(refuse).collect()
+}
+
+fn has_expressions(class: &NodeClass) -> bool {
+    class.kind == "EC2NodeClass"
+        && Ec2NodeClass::deserialize(&class.object).is_ok_and(|typed| typed.spec.has_kubelet_expressions())
 }
 
 /// Reads the NodeClasses in `files`, and in the cluster if there is one.
@@ -152,7 +183,7 @@ pub(crate) fn warn<'w>(warnings: impl IntoIterator<Item = &'w String>, palette: 
     let mut stderr = std::io::stderr().lock();
     for warning in warnings {
         // stderr may be closed.
-        let _ = writeln!(stderr, "{}: {warning}", palette.doubtful("warning"));
+        let _ = writeln!(stderr, "{}: {}", palette.doubtful("warning"), plain(warning));
     }
 }
 
@@ -161,6 +192,6 @@ pub(crate) fn report(manifests: &Manifests, warnings: &[String], palette: Palett
     warn(manifests.warnings.iter().chain(warnings), palette);
     let mut stderr = std::io::stderr().lock();
     for note in manifests.notes() {
-        let _ = writeln!(stderr, "{}: {note}", palette.faint("note"));
+        let _ = writeln!(stderr, "{}: {}", palette.faint("note"), plain(&note));
     }
 }

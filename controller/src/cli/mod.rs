@@ -31,6 +31,7 @@ mod output;
 mod palette;
 mod plan;
 mod prices;
+mod printable;
 mod progress;
 mod quantity;
 mod refused;

@@ -14,7 +14,7 @@ use muster_stages::roster::{self, Member};
 #[cfg(feature = "cluster")]
 pub(crate) use self::document::NodeDocument;
 use self::document::NodesDocument;
-pub(crate) use self::document::{AgentDocument, FaultDocument, StandDocument, plain, plain_name};
+pub(crate) use self::document::{AgentDocument, FaultDocument, StandDocument};
 pub(crate) use self::text::{fault, meanings, span};
 use super::failure::Failure;
 use super::inputs::read_nodes;

@@ -225,6 +225,41 @@ mod tests {
     }
 
     #[test]
+    fn values_of_run_may_be_written_as_karpenter_writes_them() {
+        let run = |word: &str| match parse(["muster", "run", word].map(OsString::from).to_vec()) {
+            Ok(Arguments { command: super::super::arguments::Command::Run(run) }) => run,
+            other => panic!("{word}: {other:?}"),
+        };
+        for (word, expected) in [
+            ("1", true),
+            ("t", true),
+            ("T", true),
+            ("TRUE", true),
+            ("true", true),
+            ("True", true),
+            ("0", false),
+            ("f", false),
+            ("F", false),
+            ("FALSE", false),
+            ("false", false),
+            ("False", false),
+        ] {
+            assert_eq!(run(&format!("--isolated-vpc={word}")).ec2.isolated_vpc, expected, "{word}");
+            let warmup = run(&format!("--disable-controller-warmup={word}")).ineffective.disable_controller_warmup;
+            assert_eq!(warmup, expected, "{word}");
+        }
+        assert!(run("--isolated-vpc").ec2.isolated_vpc && !run("--eks-control-plane").ec2.isolated_vpc);
+        for word in ["BestEffort", "besteffort", "best-effort"] {
+            let policy = run(&format!("--min-values-policy={word}")).policies.min_values_policy;
+            assert_eq!(policy, super::super::arguments::MinValuesPolicy::BestEffort, "{word}");
+        }
+        assert_eq!(
+            run("--preference-policy=Ignore").policies.preference_policy,
+            super::super::arguments::PreferencePolicy::Ignore
+        );
+    }
+
+    #[test]
     fn no_message_of_clap_gets_through() {
         // Each option of each command, with a value that none accepts, and without one.
         for subcommand in command().get_subcommands() {

@@ -13,6 +13,7 @@ use super::inputs;
 use super::output::DataFormat;
 use super::palette::Palette;
 use super::plan;
+use super::printable::plain;
 use super::progress::Progress;
 use super::settings::{
     DisruptSettings, ExplainSettings, IamPolicySettings, NodesSettings, PlanSettings, SimulateSettings, TypesSettings,
@@ -62,7 +63,9 @@ pub fn main() -> ExitCode {
 impl Surroundings {
     /// Prints why the command failed.
     fn fail(self, failure: &Failure) -> ExitCode {
-        let _ = writeln!(io::stderr().lock(), "{}: {failure}", self.stderr.bad("error"));
+        // It quotes what others wrote.
+        let message = plain(&failure.to_string());
+        let _ = writeln!(io::stderr().lock(), "{}: {message}", self.stderr.bad("error"));
         ExitCode::from(failure.exit_code())
     }
 

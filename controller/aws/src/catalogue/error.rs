@@ -77,6 +77,7 @@ impl Problem {
             Self::Operator(_) | Self::Operands(_) => {
                 "write requirements as in a NodePool, such as `{\"key\": …, \"operator\": \"In\", \"values\": […]}`"
             }
+            Self::NotOne(_) => "write an offering for each zone and capacity type, with one value of each",
             Self::Twice => "keep one of the two; only one of them could count",
             Self::Price(_) => "leave `price` out if it is not known: the offering is then listed and never launched",
             Self::Shape(_) => "`muster types -o json` prints a catalogue with every field in its form",
@@ -102,6 +103,9 @@ pub enum Problem {
     /// Values that do not match the operator.
     #[error("{0}")]
     Operands(&'static str),
+    /// An offering without exactly one value of this label.
+    #[error("must have exactly one value of `{0}`, with operator In")]
+    NotOne(&'static str),
     /// A resource listed twice.
     #[error("is listed twice")]
     Twice,

@@ -107,6 +107,12 @@ impl Reader {
         if let Some(price) = entry.price.filter(|price| !(0.0..=MOST_DOLLARS).contains(price)) {
             return Err((format!("offerings[{index}].price"), Problem::Price(price)));
         }
+        // What is bought is in one zone, and of one capacity type: nodes, prices and launches are told by both.
+        for key in [ZONE, CAPACITY_TYPE] {
+            if requirements.single(key).is_none_or(str::is_empty) {
+                return Err((format!("offerings[{index}].requirements"), Problem::NotOne(key)));
+            }
+        }
         Ok(Offering {
             requirements,
             price: entry.price,

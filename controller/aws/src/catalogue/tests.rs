@@ -66,7 +66,8 @@ fn zones_are_those_of_available_offerings() {
 #[test]
 fn defaults_are_available_and_price_unknown() {
     let mut document = example();
-    document["instanceTypes"][0]["offerings"][0] = json!({"requirements": []});
+    let offering = document["instanceTypes"][0]["offerings"][0].as_object_mut().unwrap();
+    offering.retain(|field, _| field == "requirements");
     document["instanceTypes"][0].as_object_mut().unwrap().remove("overhead");
     let types = read(&document.to_string()).unwrap();
     let offering = &types[0].offerings[0];
@@ -184,6 +185,30 @@ fn errors_of_amounts_and_prices_name_instance_type_and_field() {
     ] {
         assert_eq!(error(&text), expected);
     }
+}
+
+#[test]
+fn an_offering_has_one_zone_and_one_capacity_type() {
+    let zone = |operator: &str, values: Value| {
+        let requirement = json!({"key": "topology.kubernetes.io/zone", "operator": operator, "values": values});
+        with("/instanceTypes/0/offerings/0/requirements/0", requirement)
+    };
+    let of = |key: &str| {
+        format!(
+            "instance type `m7g.large`, `offerings[0].requirements`: must have exactly one value of `{key}`, with operator In"
+        )
+    };
+    for text in [
+        zone("In", json!(["us-west-2a", "us-west-2b"])),
+        zone("In", json!([""])),
+        zone("Exists", json!([])),
+        zone("NotIn", json!(["us-west-2a"])),
+        with("/instanceTypes/0/offerings/0/requirements/0/key", json!("zone")),
+    ] {
+        assert_eq!(error(&text), of("topology.kubernetes.io/zone"));
+    }
+    let text = with("/instanceTypes/0/offerings/0/requirements/1/values", json!(["spot", "on-demand"]));
+    assert_eq!(error(&text), of("karpenter.sh/capacity-type"));
 }
 
 #[test]

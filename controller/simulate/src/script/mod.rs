@@ -1,6 +1,7 @@
 //! Script of a simulation: its events and their times.
 
 mod day;
+mod offered;
 mod read;
 mod rehearse;
 mod write;

@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::OutputFormat;
+use super::run::boolean;
 
 /// `muster iam-policy`.
 #[derive(Debug, Args)]
@@ -28,7 +29,7 @@ pub(crate) struct IamPolicyArguments {
     #[arg(long, env = "INTERRUPTION_QUEUE", value_name = "NAME")]
     pub(crate) interruption_queue: Option<String>,
     /// Zonal shifts are heeded: with the feature `zonal-shifts`
-    #[arg(long, env = "ENABLE_ZONAL_SHIFT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(long, env = "ENABLE_ZONAL_SHIFT", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_zonal_shift: bool,
     /// Features besides launching and terminating instances; repeatable [default: all but console and zonal-shifts]
     #[arg(long = "feature", value_enum, ignore_case = true, value_name = "FEATURE", value_delimiter = ',')]

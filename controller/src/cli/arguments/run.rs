@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::{MinValuesPolicy, PaybackArguments, PreferencePolicy};
@@ -23,6 +24,13 @@ pub(crate) enum ReportFormat {
     Text,
     /// For programs: a document a line
     Json,
+}
+
+/// Returns the parser of booleans: Go's `strconv.ParseBool`, by which Karpenter reads them, also takes `1`, `t`, `0`
+/// and `f`.
+pub(super) fn boolean() -> impl TypedValueParser<Value = bool> {
+    let words = [PossibleValue::new("true").aliases(["1", "t"]), PossibleValue::new("false").aliases(["0", "f"])];
+    PossibleValuesParser::new(words).map(|word| matches!(word.to_ascii_lowercase().as_str(), "true" | "1" | "t"))
 }
 
 /// `muster run`.
@@ -62,11 +70,11 @@ pub(crate) struct RunArguments {
     #[arg(long, env = "BATCH_MAX_DURATION", value_name = "DURATION", default_value = "10s")]
     pub(crate) batch_max_duration: String,
     /// Decide about a pod when its scheduler has marked it `Unschedulable`, and not before, as Karpenter does
-    #[arg(long, env = "WAIT_FOR_UNSCHEDULABLE_MARK", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(long, env = "WAIT_FOR_UNSCHEDULABLE_MARK", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) wait_for_unschedulable_mark: bool,
     /// Do not tell pods which coming node is meant for them (`status.nominatedNodeName`, from Kubernetes 1.35 on):
     /// their scheduler spreads them in its own way, and what then fits nowhere is bought again
-    #[arg(long, env = "DISABLE_NOMINATIONS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(long, env = "DISABLE_NOMINATIONS", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) disable_nominations: bool,
     /// Launch no more nodes than this in any minute
     #[arg(long, env = "MAX_LAUNCHES_PER_MINUTE", value_name = "COUNT")]
@@ -92,11 +100,11 @@ pub(crate) struct RunArguments {
     pub(crate) aws_feature_gates: Vec<String>,
     /// Launch no nodes for pods with claims of dynamic resources. With `false` they are launched if their devices are
     /// known: by the gates `DRANVIDIAGPU` and `DRAEFA`, or from other nodes of the type
-    #[arg(long, env = "IGNORE_DRA_REQUESTS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
+    #[arg(long, env = "IGNORE_DRA_REQUESTS", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
     pub(crate) ignore_dra_requests: bool,
     /// With the gate `NodeRepair`: repair as Karpenter did before 1.15, at once, without regard to budgets and
     /// replacements
-    #[arg(long, env = "LEGACY_NODE_REPAIR", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(long, env = "LEGACY_NODE_REPAIR", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) legacy_node_repair: bool,
     /// Requests a second to the API server
     #[arg(long, env = "KUBE_CLIENT_QPS", value_name = "COUNT", default_value = "200")]
@@ -137,10 +145,10 @@ pub(crate) struct Ec2Arguments {
     #[arg(long, env = "CLUSTER_CA_BUNDLE", value_name = "BASE64")]
     pub(crate) cluster_ca_bundle: Option<String>,
     /// With `--cloud aws`: the VPC has no way out, so no prices are asked for and no instance profiles are removed
-    #[arg(long, env = "ISOLATED_VPC", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(long, env = "ISOLATED_VPC", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) isolated_vpc: bool,
     /// With `--cloud aws`: ask EKS for the version of Kubernetes, and not the API server
-    #[arg(long, env = "EKS_CONTROL_PLANE", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(long, env = "EKS_CONTROL_PLANE", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) eks_control_plane: bool,
     /// With `--cloud aws`: part of the memory of instances that their hypervisor keeps
     #[arg(long, env = "VM_MEMORY_OVERHEAD_PERCENT", value_name = "FRACTION", default_value = "0.075")]
@@ -149,7 +157,7 @@ pub(crate) struct Ec2Arguments {
     #[arg(long, env = "RESERVED_ENIS", value_name = "COUNT", default_value = "0")]
     pub(crate) reserved_enis: u32,
     /// With `--cloud aws`: do not try a launch out before the first one with a class
-    #[arg(long, env = "DISABLE_DRY_RUN", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(long, env = "DISABLE_DRY_RUN", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) disable_dry_run: bool,
     /// With `--cloud aws`: how long images that were found are good for; whatever a class selects is looked up
     /// together, at the shortest of the three intervals
@@ -166,7 +174,7 @@ pub(crate) struct Ec2Arguments {
     pub(crate) interruption_queue: String,
     /// With `--cloud aws`: launch nothing in zones that traffic of the cluster is shifted away from (ARC zonal shift
     /// and autoshift); the cluster must be registered with ARC
-    #[arg(long, env = "ENABLE_ZONAL_SHIFT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(long, env = "ENABLE_ZONAL_SHIFT", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_zonal_shift: bool,
 }
 
@@ -222,7 +230,7 @@ pub(crate) struct AgentArguments {
 #[derive(Debug, Args)]
 pub(crate) struct LeaseArguments {
     /// Write without holding the Lease: for a single replica
-    #[arg(long, env = "DISABLE_LEADER_ELECTION", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(long, env = "DISABLE_LEADER_ELECTION", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) disable_leader_election: bool,
     /// Name of the Lease. Karpenter's, so that the two never act together
     #[arg(long, env = "LEADER_ELECTION_NAME", value_name = "NAME", default_value = "karpenter-leader-election")]
@@ -259,12 +267,12 @@ pub(crate) struct IneffectiveArguments {
     #[arg(long, env = "CPU_REQUESTS", value_name = "MILLICORES", default_value = "1000")]
     pub(crate) cpu_requests: u32,
     /// Karpenter's; has no effect: Muster serves no profile
-    #[arg(long, env = "ENABLE_PROFILING", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(long, env = "ENABLE_PROFILING", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_profiling: bool,
     /// Karpenter's; has no effect: replicas always follow the cluster before they lead
-    #[arg(long, env = "DISABLE_CONTROLLER_WARMUP", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
+    #[arg(long, env = "DISABLE_CONTROLLER_WARMUP", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
     pub(crate) disable_controller_warmup: bool,
     /// Karpenter's; has no effect: what is observed of the cluster costs nothing until it is asked for
-    #[arg(long, env = "DISABLE_CLUSTER_STATE_OBSERVABILITY", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(long, env = "DISABLE_CLUSTER_STATE_OBSERVABILITY", value_name = "BOOL", value_parser = boolean(), ignore_case = true, hide_possible_values = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) disable_cluster_state_observability: bool,
 }

@@ -42,6 +42,12 @@ pub(crate) struct CommandDocument {
     /// Details of the reason, per node, where there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) details: Vec<String>,
+    /// The pods among all these that exist: others are room of a CapacityBuffer, which nobody evicts.
+    #[serde(skip)]
+    pub(super) moved: Vec<String>,
+    /// True if the nodes are of static pools, whose replacements alone take their pods.
+    #[serde(skip)]
+    pub(super) is_static: bool,
 }
 
 /// Node that is rebooted, and stays.
@@ -94,7 +100,7 @@ impl DisruptionDocument {
             commands: commands.len(),
             candidates,
             replacements: commands.iter().map(|command| command.replacements.len()).sum(),
-            moved_pods: decision.pods.len(),
+            moved_pods: decision.pods.iter().filter(|pod| !input.problem.specs[pod.spec].is_virtual).count(),
             blocked: blocked.len(),
             savings: dollars(commands.iter().map(|command| command.savings).sum()),
             price_source: price_source.to_owned(),
@@ -123,9 +129,12 @@ impl CommandDocument {
             replacements: launches.by_ref().take(command.replacements.len()).collect(),
             existing_nodes: existing_nodes(problem, &command.existing),
             savings: dollars(command.savings),
-            unplaced: pod_names(problem, &command.unplaced),
+            // Room of a buffer that is lost is made again.
+            unplaced: pod_names(problem, &real(problem, &command.unplaced).collect::<Vec<_>>()),
             bare_pods: pod_names(problem, &command.bare),
             details: command.candidates.iter().filter_map(|&node| detail(input, command, node)).collect(),
+            moved: pod_names(problem, &moved(problem, command)),
+            is_static: command.candidates.iter().all(|&node| is_static(input, node)),
         };
         commands.iter().map(document).collect()
     }
@@ -136,6 +145,24 @@ pub(crate) fn with_pods(input: &DisruptionInput, pods: &[Pod]) -> Problem {
     let mut problem = input.problem.clone();
     problem.pods = pods.to_vec();
     problem
+}
+
+/// Returns the pods of `problem` that the command evicts.
+fn moved(problem: &Problem, command: &Command) -> Vec<usize> {
+    let placed = command.existing.iter().flat_map(|(_, pods)| pods);
+    let placed = placed.chain(command.replacements.iter().flat_map(|node| &node.pods)).chain(&command.unplaced);
+    real(problem, placed).collect()
+}
+
+/// Returns those of the pods that are not the room of a buffer.
+fn real<'p>(problem: &Problem, pods: impl IntoIterator<Item = &'p usize>) -> impl Iterator<Item = usize> {
+    pods.into_iter().copied().filter(|&pod| !problem.spec_of(pod).is_virtual)
+}
+
+/// Returns true if the node's pool has a fixed number of nodes.
+fn is_static(input: &DisruptionInput, node: usize) -> bool {
+    let pool = input.managed_nodes[node].as_ref().and_then(|managed_node| managed_node.pool);
+    pool.is_some_and(|pool| input.problem.pools[pool].missing_replicas.is_some())
 }
 
 /// Returns the details of a command's reason for a node.

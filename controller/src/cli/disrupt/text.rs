@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::super::grid::{Grid, Side};
 use super::super::palette::Palette;
 use super::super::plan::{NewNode, WorkloadCounts};
+use super::super::printable::plain_name;
 use super::document::{BlockedNode, CommandDocument, DisruptionDocument};
 
 /// Number of nodes of a command that are named; the others are counted.
@@ -49,9 +50,7 @@ fn commands(commands: &[CommandDocument], palette: Palette) -> String {
         ("SAVES $/HOUR", Side::Right),
     ]);
     for (number, command) in commands.iter().enumerate() {
-        let moved = command.existing_nodes.iter().flat_map(|node| &node.pods);
-        let moved = moved.chain(command.replacements.iter().flat_map(|node| &node.pods)).chain(&command.unplaced);
-        let moved = WorkloadCounts::new(moved.map(String::as_str));
+        let moved = WorkloadCounts::new(command.moved.iter().map(String::as_str));
         let pods = match moved.pods() {
             0 => "none".to_owned(),
             _ => format!("{}: {moved}", moved.pods()),
@@ -91,13 +90,20 @@ fn launches(nodes: &[NewNode]) -> String {
 
 /// Adds the details of a command and its effects on pods.
 fn remarks(text: &mut String, number: usize, command: &CommandDocument, palette: Palette) {
-    let mut lines: Vec<String> = command.details.iter().take(DETAILS).cloned().collect();
+    // Nodes and controllers wrote parts of them.
+    let mut lines: Vec<String> = command.details.iter().take(DETAILS).map(|detail| plain_name(detail)).collect();
     if command.details.len() > DETAILS {
         lines.push(format!("and {} more like these", command.details.len() - DETAILS));
     }
     if !command.unplaced.is_empty() {
         let pods = WorkloadCounts::new(command.unplaced.iter().map(String::as_str));
-        lines.push(format!("{}: {pods}", palette.bad("pods that do not fit anywhere")));
+        // Other nodes may have room for these, but a static pool's pods follow their node.
+        let what = if command.is_static && !command.replacements.is_empty() {
+            "pods that do not fit on the node that replaces theirs"
+        } else {
+            "pods that do not fit anywhere"
+        };
+        lines.push(format!("{}: {pods}", palette.bad(what)));
     }
     if !command.bare_pods.is_empty() {
         let pods = WorkloadCounts::new(command.bare_pods.iter().map(String::as_str));

@@ -8,6 +8,7 @@ use super::super::grid::{Grid, Side};
 use super::super::nodes::{AgentDocument, StandDocument, fault, span};
 use super::super::palette::Palette;
 use super::super::plan::{WorkloadCounts, remark_lines, verdict_lines};
+use super::super::printable::plain_name;
 use super::document::{Health, NodeExplanation, NodeState, PodExplanation, PodState, RuledOutDocument};
 use super::managed_nodes::RemovalDocument;
 
@@ -17,8 +18,9 @@ const LISTED_PODS: usize = 20;
 /// Returns the explanation of a pod as text.
 pub(super) fn pod(pod: &PodExplanation, palette: Palette) -> String {
     let mut text = String::new();
-    let name = palette.strong(format!("Pod {}", pod.pod));
-    let node = pod.node.as_deref().unwrap_or_default();
+    let name = palette.strong(format!("Pod {}", plain_name(&pod.pod)));
+    let node = plain_name(pod.node.as_deref().unwrap_or_default());
+    let message = plain_name(&pod.message);
     let state = match pod.state {
         PodState::Unschedulable => palette.bad("cannot be scheduled"),
         PodState::NewNode => format!("goes to new node {node}"),
@@ -27,8 +29,8 @@ pub(super) fn pod(pod: &PodExplanation, palette: Palette) -> String {
     };
     let _ = writeln!(text, "{name} {state}");
     let _ = match pod.reason {
-        Some(reason) => writeln!(text, "  {}: {}", palette.bad(reason), pod.message),
-        None => writeln!(text, "  {}", pod.message),
+        Some(reason) => writeln!(text, "  {}: {message}", palette.bad(reason)),
+        None => writeln!(text, "  {message}"),
     };
     text.push_str(&verdict_lines(&pod.node_pools, &pod.message, palette));
     text.push_str(&remark_lines(&pod.warnings, palette));
@@ -51,7 +53,7 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
         NodeState::New => "New node",
         NodeState::Existing => "Existing node",
     };
-    let _ = writeln!(text, "{}", palette.strong(format!("{kind} {}", node.node)));
+    let _ = writeln!(text, "{}", palette.strong(format!("{kind} {}", plain_name(&node.node))));
     let facts = [
         node.instance_type.clone(),
         node.capacity_type.clone(),
@@ -60,7 +62,7 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
         node.price.map(|price| format!("${price:.4}/h")),
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
-    let _ = writeln!(text, "  {}", facts.join(", "));
+    let _ = writeln!(text, "  {}", plain_name(&facts.join(", ")));
     if let [first, second, ..] = node.instance_types.as_slice() {
         let count = node.instance_types.len();
         let _ = writeln!(text, "  {first} is the cheapest of {count} types that fit; next: {second}");
@@ -71,7 +73,8 @@ pub(super) fn node(node: &NodeExplanation, palette: Palette) -> String {
     if let Some(managed_nodes) = &node.managed_nodes {
         let since = managed_nodes.since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
         let word = if managed_nodes.command.is_some() { "would be disrupted" } else { "is kept" };
-        let _ = writeln!(text, "  {word} ({}{since}): {}", managed_nodes.reason, managed_nodes.message);
+        let message = plain_name(&managed_nodes.message);
+        let _ = writeln!(text, "  {word} ({}{since}): {message}", managed_nodes.reason);
     }
     if let Some(health) = &node.health {
         self::health(&mut text, health, palette);
@@ -138,12 +141,15 @@ fn health(text: &mut String, health: &Health, palette: Palette) {
 fn if_removed(text: &mut String, removal: &RemovalDocument, palette: Palette) {
     let mut lines: Vec<String> = Vec::new();
     let pods = |pods: &[String]| WorkloadCounts::new(pods.iter().map(String::as_str)).to_string();
-    lines.extend(removal.existing_nodes.iter().map(|node| format!("to {}: {}", node.name, pods(&node.pods))));
+    lines.extend(
+        removal.existing_nodes.iter().map(|node| format!("to {}: {}", plain_name(&node.name), pods(&node.pods))),
+    );
     lines.extend(removal.replacements.iter().map(|node| {
         format!("to a new {} in {} at ${:.4}/h: {}", node.instance_type, node.zone, node.price, pods(&node.pods))
     }));
     for pod in &removal.unplaced {
-        lines.push(format!("{}: {}", palette.bad(format!("{} would not fit anywhere", pod.pod)), pod.message));
+        let stuck = palette.bad(format!("{} would not fit anywhere", plain_name(&pod.pod)));
+        lines.push(format!("{stuck}: {}", plain_name(&pod.message)));
     }
     if !removal.bare_pods.is_empty() {
         lines.push(format!("lost, because they have no controller: {}", pods(&removal.bare_pods)));
@@ -157,7 +163,7 @@ fn if_removed(text: &mut String, removal: &RemovalDocument, palette: Palette) {
         more if more < 0.0 => format!("costs ${:.4} more per hour", -more),
         saved => format!("saves ${saved:.4} per hour"),
     });
-    list(text, "If it were removed", palette, &lines, Clone::clone);
+    section(text, "If it were removed", palette, &lines);
 }
 
 fn ruled_out(it: &RuledOutDocument) -> String {
@@ -165,11 +171,17 @@ fn ruled_out(it: &RuledOutDocument) -> String {
 }
 
 fn list<T>(text: &mut String, title: &str, palette: Palette, items: &[T], line: impl Fn(&T) -> String) {
-    if items.is_empty() {
+    let lines: Vec<String> = items.iter().map(|item| plain_name(&line(item))).collect();
+    section(text, title, palette, &lines);
+}
+
+/// Adds lines that may be coloured; nothing if there are none.
+fn section(text: &mut String, title: &str, palette: Palette, lines: &[String]) {
+    if lines.is_empty() {
         return;
     }
     let _ = write!(text, "\n{}\n", palette.strong(title));
-    for item in items {
-        let _ = writeln!(text, "  {}", line(item));
+    for line in lines {
+        let _ = writeln!(text, "  {line}");
     }
 }

@@ -1,26 +1,13 @@
 //! Nodes for programs.
 
 use jiff::Timestamp;
-use muster_bootstrap::is_printable;
 use muster_stages::roster::{Agent, Fault, Member, Phase, Stand};
 use serde::Serialize;
 
+use super::super::printable::{plain, plain_name};
+
 const API_VERSION: &str = "muster.dev/v1";
 const KIND: &str = "Nodes";
-
-/// Replaces control characters, except line ends and tabs, in text of nodes and objects. On a terminal they would be
-/// commands from anyone who can write the objects.
-pub(crate) fn plain(text: &str) -> String {
-    let is_layout = |letter: char| matches!(letter, '\n' | '\t');
-    let shown =
-        |letter: char| if !is_printable(letter) && !is_layout(letter) { char::REPLACEMENT_CHARACTER } else { letter };
-    text.chars().map(shown).collect()
-}
-
-/// Replaces control characters, line ends and tabs in a name, so that a cell cannot add rows to a table.
-pub(crate) fn plain_name(text: &str) -> String {
-    plain(text).replace(['\n', '\t'], "\u{fffd}")
-}
 
 /// `kind: Nodes`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -210,10 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_wrote_commands_no_terminal() {
-        assert_eq!(plain("ordinary, ünïcode\tand\nlines"), "ordinary, ünïcode\tand\nlines");
-        assert_eq!(plain("\u{1b}[2J\r\u{7}\u{9b}x\u{7f}"), "\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}x\u{fffd}");
-        assert_eq!(plain_name("a\nb\tc\u{1b}"), "a\u{fffd}b\u{fffd}c\u{fffd}");
+    fn what_an_agent_wrote_commands_no_terminal() {
         let fault = FaultDocument::new(&Fault::new("ZZ99", "\u{1b}]0;title; fix: \u{9b}31m", None));
         assert_eq!((fault.message.as_deref(), fault.fix.as_deref()), (Some("\u{fffd}]0;title"), Some("\u{fffd}31m")));
     }

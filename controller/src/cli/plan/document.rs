@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_api::annotations::NODECLAIM_MIN_VALUES_RELAXED;
 use muster_manifest::snapshot::Remark;
 use muster_scheduling::model;
-use muster_scheduling::model::{Effect, Labels, Problem, Requirements, Taint};
+use muster_scheduling::model::{Effect, Labels, Operator, Problem, Requirements, Taint};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -326,12 +326,17 @@ impl RequirementDocument {
 
     fn of_key(key: &str, requirement: &model::Requirement) -> Vec<Self> {
         let entries = requirement.entries().into_iter();
+        // The CRD refuses a larger `minValues` than there are values, and pods may have narrowed these.
+        let least = |operator: Operator, listed: usize| match operator {
+            Operator::In => requirement.min_values.map(|least| least.min(u32::try_from(listed).unwrap_or(u32::MAX))),
+            _ => requirement.min_values,
+        };
         entries
             .map(|(operator, values)| Self {
                 key: key.to_owned(),
                 operator: operator.name(),
                 values: values.iter().map(ToString::to_string).collect(),
-                min_values: requirement.min_values,
+                min_values: least(operator, values.len()),
             })
             .collect()
     }

@@ -11,6 +11,7 @@ use muster_scheduling::model::{Problem, Resource};
 
 use super::super::grid::{Grid, Side};
 use super::super::palette::Palette;
+use super::super::printable::plain_name;
 use super::document::{NewNode, PlanDocument, Summary};
 use super::workload::WorkloadCounts;
 pub(crate) use unschedulable::{remark_lines, verdict_lines};
@@ -51,7 +52,8 @@ fn preferences(plan: &PlanDocument) -> String {
             Some(_) => "would cost nothing by itself".to_owned(),
             None => "would leave pods pending".to_owned(),
         };
-        let _ = writeln!(text, "  {workloads}: {}, of weight {}: {cost}", one.preference, one.weight);
+        let preference = plain_name(&one.preference);
+        let _ = writeln!(text, "  {workloads}: {preference}, of weight {}: {cost}", one.weight);
     }
     text
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::super::printable::plain_name;
+
 /// Number of workloads that are named; the others are counted.
 const NAMED: usize = 4;
 
@@ -37,7 +39,7 @@ impl fmt::Display for WorkloadCounts {
         let named = if self.0.len() <= NAMED + 1 { self.0.len() } else { NAMED };
         for (number, (workload, count)) in self.0.iter().take(named).enumerate() {
             let gap = if number > 0 { ", " } else { "" };
-            write!(f, "{gap}{workload}")?;
+            write!(f, "{gap}{}", plain_name(workload))?;
             if *count > 1 {
                 write!(f, " ×{count}")?;
             }

@@ -20,11 +20,12 @@ use muster_simulate::{
     Glance, Misdeed, Outcome, Policy, Remark, Script, Setting, Written, default_day, play, read_script, rehearse,
 };
 use muster_stages::provision;
+use serde_json::Value;
 
 use self::document::SimulationDocument;
 use self::story::Story;
 use super::failure::Failure;
-use super::inputs::report;
+use super::inputs::{refuse_expressions, report};
 use super::output::{DataFormat, Format, write_document};
 use super::palette::Palette;
 use super::progress::Progress;
@@ -47,11 +48,12 @@ pub(crate) fn print(
     let SimulateSettings { files, packing, script, seed, format, .. } = settings;
     let supply = Supply::open(&settings.catalogue, progress)?;
     progress.stage("reading manifests");
-    let (manifests, mut objects) = manifest::read_with_raw(files, &mut stdin().lock(), &check)?;
+    let (mut manifests, mut objects) = manifest::read_with_raw(files, &mut stdin().lock(), &check)?;
     let written =
         script.as_ref().map(|file| read_script(manifest::read_one(file, &mut stdin().lock())?)).transpose()?;
     let script = written.as_ref().map_or_else(|| default_day(&objects), |written| written.script.clone());
-    let remarks = rehearse(&script, &objects).map_err(|misdeed| refusal(misdeed, &script, written.as_ref()))?;
+    let remarks =
+        rehearsed(&script, &objects, &supply).map_err(|misdeed| refusal(misdeed, &script, written.as_ref()))?;
     if settings.prints_script {
         progress.clear();
         return print_script(out, &script, *format).map(Ok);
@@ -61,7 +63,9 @@ pub(crate) fn print(
     let default_spread = scheduler_config.as_deref().map(manifest::read_scheduler_config).transpose()?;
     progress.clear();
     let said = |remark: &Remark| written.as_ref().map(|written| said(remark, written));
-    let told = remarks.iter().filter_map(said).chain(gate_warnings.iter().chain(supply.warnings()).cloned());
+    let refused = refuse_expressions(&mut manifests.node_classes, *aws_gates);
+    let told =
+        remarks.iter().filter_map(said).chain(gate_warnings.iter().chain(supply.warnings()).cloned()).chain(refused);
     report(&manifests, &told.collect::<Vec<_>>(), stderr);
     let snapshot = Settings {
         gates: gates.of_files(),
@@ -116,6 +120,14 @@ pub(crate) fn print(
         Format::Data(format) => write_document(out, &document, *format)?,
     }
     Ok(verdict(&outcome))
+}
+
+/// Goes through the script before the day, and returns the warnings about it.
+fn rehearsed(script: &Script, objects: &[Value], supply: &Supply) -> Result<Vec<Remark>, Misdeed> {
+    let remarks = rehearse(script, objects)?;
+    // The default class has every zone.
+    script.check_offerings(supply.types(None).types())?;
+    Ok(remarks)
 }
 
 /// Plays the day, and beside it that of `rival`. Once the first day is over, `wait` is called with the state of the

@@ -8,7 +8,8 @@ use muster_stages::archive::Record;
 use muster_stages::roster::{Fault, Member, members};
 use serde::Serialize;
 
-use super::super::nodes::{FaultDocument, plain, plain_name};
+use super::super::nodes::FaultDocument;
+use super::super::printable::{plain, plain_name};
 use super::Kept;
 use muster_api::conditions::nodeclass;
 

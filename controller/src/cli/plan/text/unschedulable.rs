@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use super::super::super::palette::Palette;
+use super::super::super::printable::plain_name;
 use super::super::document::{PoolVerdict, RemarkDocument, UnschedulablePod};
 use super::super::workload::WorkloadCounts;
 use super::counted;
@@ -35,7 +36,7 @@ pub(super) fn render(pods: &[UnschedulablePod], palette: Palette) -> String {
                 count => format!(" and {} more: {}", count - 1, WorkloadCounts::new(names.iter().copied())),
             };
             let first = names.first().copied().unwrap_or_default();
-            let _ = writeln!(text, "  {}{more}", palette.strong(first));
+            let _ = writeln!(text, "  {}{more}", palette.strong(plain_name(first)));
             text.push_str(&cause_lines(reason, message, verdicts, palette));
             text.push_str(&remark_lines(remarks, palette));
         }
@@ -44,6 +45,7 @@ pub(super) fn render(pods: &[UnschedulablePod], palette: Palette) -> String {
             let names: Vec<&str> = rest.iter().flat_map(|(_, names)| names).copied().collect();
             let (pods, causes) = (counted(names.len(), "more pod"), counted(rest.len(), "other cause"));
             let _ = writeln!(text, "  {pods} for {causes}: {}", WorkloadCounts::new(names.iter().copied()));
+            let first = plain_name(first);
             let _ =
                 writeln!(text, "    {}: `muster explain pod {first}` explains the first of them", palette.bad(reason));
             is_cut = true;
@@ -99,7 +101,8 @@ fn cause_lines(reason: &str, message: &str, verdicts: &[PoolVerdict], palette: P
         |verdict: &PoolVerdict| format!("incompatible with nodepool {:?}, {}", verdict.node_pool, verdict.message);
     let nearest = verdicts.iter().find(|verdict| message.starts_with(&prefix(verdict)));
     let Some(nearest) = nearest else {
-        return format!("    {}: {message}\n{}", palette.bad(reason), nearest_pools(verdicts, message, palette));
+        let told = plain_name(message);
+        return format!("    {}: {told}\n{}", palette.bad(reason), nearest_pools(verdicts, message, palette));
     };
     let is_same = |verdict: &&PoolVerdict| (verdict.reason, &verdict.message) == (nearest.reason, &nearest.message);
     let (same, others): (Vec<&PoolVerdict>, Vec<&PoolVerdict>) = verdicts.iter().partition(is_same);
@@ -114,12 +117,14 @@ fn cause_lines(reason: &str, message: &str, verdicts: &[PoolVerdict], palette: P
         .iter()
         .any(|noun| nearest.message.contains(&format!("{noun} {:?}", nearest.node_pool)));
     let pools = if names_it { String::new() } else { format!(" ({})", named(&same)) };
-    let mut text = format!("    {}: {}{pools}{rest}\n", palette.bad(reason), nearest.message);
+    let told = plain_name(&format!("{}{pools}{rest}", nearest.message));
+    let mut text = format!("    {}: {told}\n", palette.bad(reason));
     text.push_str(&advice_lines(nearest, palette));
     if is_short {
         text.push_str(&verdict_lines(&others, "", palette));
         if !tainted.is_empty() {
-            let _ = writeln!(text, "    the pod does not tolerate the taints of {}", named(&tainted));
+            let names = plain_name(&named(&tainted));
+            let _ = writeln!(text, "    the pod does not tolerate the taints of {names}");
         }
     }
     text
@@ -155,7 +160,8 @@ pub(crate) fn verdict_lines(verdicts: &[PoolVerdict], told: &str, palette: Palet
         let PoolVerdict { reason, message, .. } = verdict;
         if groups.len() > 1 || !told.contains(message.as_str()) {
             let noun = if pools.len() == 1 { "nodepool" } else { "nodepools" };
-            let _ = writeln!(text, "    in {noun} {}: {reason}: {message}", pools.join(", "));
+            let line = plain_name(&format!("in {noun} {}: {reason}: {message}", pools.join(", ")));
+            let _ = writeln!(text, "    {line}");
         }
         text.push_str(&advice_lines(verdict, palette));
     }
@@ -166,10 +172,10 @@ pub(crate) fn verdict_lines(verdicts: &[PoolVerdict], told: &str, palette: Palet
 fn advice_lines(verdict: &PoolVerdict, palette: Palette) -> String {
     let mut text = String::new();
     if let Some(nearest) = &verdict.nearest {
-        let _ = writeln!(text, "      nearest: {nearest}");
+        let _ = writeln!(text, "      nearest: {}", plain_name(nearest));
     }
     if let Some(hint) = &verdict.hint {
-        let _ = writeln!(text, "      {}", palette.advice(format!("hint: {hint}")));
+        let _ = writeln!(text, "      {}", palette.advice(format!("hint: {}", plain_name(hint))));
     }
     text
 }
@@ -178,8 +184,8 @@ fn advice_lines(verdict: &PoolVerdict, palette: Palette) -> String {
 pub(crate) fn remark_lines(remarks: &[RemarkDocument], palette: Palette) -> String {
     let mut text = String::new();
     for RemarkDocument { reason, message, hint } in remarks {
-        let _ = writeln!(text, "    {}: {message}", palette.doubtful(reason));
-        let _ = writeln!(text, "      {}", palette.advice(format!("hint: {hint}")));
+        let _ = writeln!(text, "    {}: {}", palette.doubtful(reason), plain_name(message));
+        let _ = writeln!(text, "      {}", palette.advice(format!("hint: {}", plain_name(hint))));
     }
     text
 }
