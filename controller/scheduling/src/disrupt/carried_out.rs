@@ -85,24 +85,10 @@ pub(crate) fn join(
         ready: true,
         created: Some(now),
         initialized: Some(now),
-        consolidatable: false,
         last_pod_event: Some(now),
-        drifted: None,
-        expire_after: None,
-        drain_is_bounded: false,
-        interrupted: None,
-        repair_conditions: Vec::new(),
-        do_not_repair: false,
-        rebooting: false,
-        reboots: Vec::new(),
-        instance_ends: false,
-        do_not_disrupt: false,
-        closed_zone: None,
-        nominated_by: None,
-        launched_for: 0.0,
-        keeps_until: None,
         is_replacement: true,
         node_pods,
+        ..ManagedNode::default()
     };
     problem.nodes.push(up);
     input.managed_nodes.push(Some(managed_node));

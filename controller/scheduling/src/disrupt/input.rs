@@ -27,7 +27,7 @@ pub struct DisruptionInput {
 }
 
 /// A node with a NodeClaim.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ManagedNode {
     /// The name of its pool.
     pub pool_name: Arc<str>,

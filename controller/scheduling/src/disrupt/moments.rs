@@ -79,24 +79,7 @@ mod tests {
             ready: true,
             created: Some(at(-100)),
             initialized: Some(at(-99)),
-            consolidatable: false,
-            last_pod_event: None,
-            drifted: None,
-            expire_after: None,
-            drain_is_bounded: false,
-            interrupted: None,
-            repair_conditions: Vec::new(),
-            do_not_repair: false,
-            rebooting: false,
-            reboots: Vec::new(),
-            instance_ends: false,
-            do_not_disrupt: false,
-            closed_zone: None,
-            nominated_by: None,
-            launched_for: 0.0,
-            keeps_until: None,
-            is_replacement: false,
-            node_pods: Vec::new(),
+            ..ManagedNode::default()
         };
         let mut policy = Policy::default();
         change(&mut managed_node, &mut policy);

@@ -115,24 +115,8 @@ fn add(input: &mut DisruptionInput, name: &str, kind: &str, pods: &[i64]) -> usi
         ready: true,
         created: since,
         initialized: since,
-        consolidatable: false,
-        last_pod_event: None,
-        drifted: None,
-        expire_after: None,
-        drain_is_bounded: false,
-        interrupted: None,
-        repair_conditions: Vec::new(),
-        do_not_repair: false,
-        rebooting: false,
-        reboots: Vec::new(),
-        instance_ends: false,
-        do_not_disrupt: false,
-        closed_zone: None,
-        nominated_by: None,
-        launched_for: 0.0,
-        keeps_until: None,
-        is_replacement: false,
         node_pods: vec![node_pod; pods.len()],
+        ..ManagedNode::default()
     }));
     input.managed_nodes.len() - 1
 }

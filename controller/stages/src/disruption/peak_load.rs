@@ -119,24 +119,8 @@ mod tests {
             ready: true,
             created: Some(at(100)),
             initialized: Some(at(130)),
-            consolidatable: false,
-            last_pod_event: None,
-            drifted: None,
-            expire_after: None,
-            drain_is_bounded: false,
-            interrupted: None,
-            repair_conditions: Vec::new(),
-            do_not_repair: false,
-            rebooting: false,
-            reboots: Vec::new(),
-            instance_ends: false,
-            do_not_disrupt: false,
-            closed_zone: None,
-            nominated_by: None,
             launched_for,
-            keeps_until: None,
-            is_replacement: false,
-            node_pods: Vec::new(),
+            ..ManagedNode::default()
         };
         DisruptionInput { problem, managed_nodes: vec![Some(managed_node)], ..DisruptionInput::default() }
     }
